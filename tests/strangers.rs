@@ -103,6 +103,98 @@ fn doctor_names_the_variable_of_a_key_that_is_not_set() {
     );
 }
 
+/// A study without a server, with the text of a report template.
+fn simulated(project: &Project, template: &str) -> String {
+    let study = fs::read_to_string(project.path().join("experiments/simulated.yaml")).unwrap();
+    let study = format!(
+        "{study}\n  report: {{kind: report, needs: [ladder, checks, results], template: mine.md}}\n"
+    );
+    fs::create_dir_all(project.path().join("templates")).unwrap();
+    fs::write(project.path().join("templates/mine.md"), template).unwrap();
+    fs::write(project.path().join("sim.yaml"), study).unwrap();
+    let outcome = project.run(["plan", "--dry-run", "sim.yaml"]);
+    format!("{}{}", outcome.stderr, outcome.code.unwrap_or_default())
+}
+
+#[test]
+fn a_template_with_a_label_or_a_column_that_does_not_exist_is_an_error() {
+    let project = Project::new();
+    for (template, expected) in [
+        (
+            "{{ count(\"results.cells\", {\"configuration\": \"bathed\"}) }}",
+            "`bathed` is not a label of the axis `configuration`; did you mean `batched`?",
+        ),
+        (
+            "{% for r in rows(\"results.cells\", {\"clients\": 3}) %}{{ r.show(\"ttft_ms_p50\") }}{% endfor %}",
+            "`3` is not a label of the axis `clients`; the labels of `clients` are `1`, `2`, `4`, `8`",
+        ),
+        (
+            "{{ value(\"results.means\", {\"configuration\": \"serial\", \"clients\": 9}, \"output_throughput_mean\") }}",
+            "`9` is not a label of the axis `clients`",
+        ),
+        (
+            "{% for r in rows(\"results.cells\", {\"configuration\": [\"serial\", \"batch\"]}) %}{{ r.configuration }}{% endfor %}",
+            "`batch` is not a label of the axis `configuration`; did you mean `batched`?",
+        ),
+        (
+            "{% for r in rows(\"results.cells\") %}{% if r.ttft_p50 > 1 %}x{% endif %}{% endfor %}",
+            "`results.cells` has no column `ttft_p50`; did you mean `ttft_ms_p50`?",
+        ),
+        (
+            "{% for r in rows(\"results.cells\") %}{{ r.configuratoin }}{% endfor %}",
+            "`results.cells` has no column `configuratoin`; did you mean `configuration`?",
+        ),
+    ] {
+        let message = simulated(&project, template);
+        assert!(
+            message.contains(expected) && message.ends_with('2'),
+            "{template}: {message}"
+        );
+        assert!(message.contains("mine.md:1:"), "{template}: {message}");
+    }
+    for (template, expected) in [
+        (
+            "{{ count(\"results.cells\", {\"clients\": \"4\"}) }}",
+            "the label `4` of the axis `clients` is no text: write it without quotes",
+        ),
+        (
+            "{{ table(\"cells\", where={\"clients\": 4}) }}",
+            "too many arguments; write `table(\"NAME\")`",
+        ),
+        (
+            "{{ value(\"results.means\", \"n\", {\"clients\": 4}) }}",
+            "write `value(\"STAGE.TABLE\", {\"AXIS\": LABEL}, \"COLUMN\", \"FORMAT\")`",
+        ),
+        (
+            "{% for r in rows(\"results.cells\", order=\"clients\") %}x{% endfor %}",
+            "write `rows(\"STAGE.TABLE\", {\"COLUMN\": VALUE}, order=[\"COLUMN\"])`",
+        ),
+        (
+            "{{ count(\"results.cells\", {}) * 2 }}",
+            "a template computes nothing: ",
+        ),
+        ("{{ results.cells }}", "`rows(\"results.cells\")`"),
+        (
+            "{{ spec(\"axes.client\") }}",
+            "the experiment has no `axes.client`; did you mean `clients`?",
+        ),
+    ] {
+        let message = simulated(&project, template);
+        assert!(
+            message.contains(expected) && message.ends_with('2'),
+            "{template}: {message}"
+        );
+    }
+    // A template may ask whether a column exists, and whether values that depend on the data occur.
+    for template in [
+        "{% for r in rows(\"results.cells\") %}{% if r.pairs is defined %}x{% endif %}{% endfor %}",
+        "{% for r in rows(\"results.cells\", {\"n_ok\": 3}) %}x{% endfor %}",
+    ] {
+        let message = simulated(&project, template);
+        assert!(message.ends_with('0'), "{template}: {message}");
+    }
+}
+
 /// A server that lists a model and never answers a request for text. It says on a channel when it has this many of them.
 fn silent(requests: usize) -> (String, mpsc::Receiver<()>) {
     const MODELS: &str =
@@ -189,6 +281,46 @@ fn requests_that_ctrl_c_cuts_off_are_cancelled_and_not_failed() {
         );
     }
     assert!(!outcome.stdout.contains("errors"), "{}", outcome.stdout);
+}
+
+#[test]
+fn a_dry_run_names_the_setting_of_a_figure_that_is_wrong() {
+    let project = Project::new();
+    let study = fs::read_to_string(project.path().join("experiments/simulated.yaml")).unwrap();
+    for (section, place, message) in [
+        (
+            "figures: {f: {kind: ladder, table: results.means, x: clinets, y: output_throughput_mean, title: T, caption: C}}",
+            "stages.report.figures.f.x",
+            "`results.means` has no column `clinets`; did you mean `clients`?",
+        ),
+        (
+            "tables: {t: {from: results.mean, columns: [clients], caption: C}}",
+            "stages.report.tables.t.from",
+            "stage `results` has no output `mean`; ",
+        ),
+        (
+            "tables: {t: {from: results.means, columns: [clients], order: [-client], caption: C}}",
+            "stages.report.tables.t.order",
+            "`results.means` has no column `client`; did you mean `clients`?",
+        ),
+        (
+            "tables: {t: {from: results.means, columns: [clients], where: {configuration: bathed}, caption: C}}",
+            "stages.report",
+            "`bathed` is not a label of the axis `configuration`; did you mean `batched`?",
+        ),
+    ] {
+        let study = format!(
+            "{study}\n  report: {{kind: report, needs: [ladder, checks, results], {section}}}\n"
+        );
+        fs::write(project.path().join("sim.yaml"), study).unwrap();
+        let outcome = project.run(["plan", "--dry-run", "sim.yaml"]);
+        assert_eq!(outcome.code, Some(2), "{section}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains(message) && outcome.stderr.contains(place),
+            "{section}: {}",
+            outcome.stderr
+        );
+    }
 }
 
 #[test]

@@ -10,9 +10,10 @@ use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use artifacts::{Digest, Store, Table, at_path};
-use pipeline::place::Condition;
+use artifacts::{Digest, Scalar, Store, Table, at_path};
+use pipeline::place::{Condition, same_label};
 use pipeline::stage::{CellStatus, Coordinates, Input, Json, Media, Study};
+use pipeline::suggest::remedy;
 
 use crate::format::FormatError;
 use crate::ledger;
@@ -277,7 +278,57 @@ impl Data {
     /// # Errors
     /// If the stage, output or column does not exist, or the table is not read yet.
     pub(crate) fn view(&self, name: &str, condition: &Condition) -> Result<View, Miss> {
-        self.open(name)?.choose(condition)
+        let view = self.open(name)?.choose(condition)?;
+        self.check_labels(&view)?;
+        Ok(view)
+    }
+
+    /// Checks that the labels that a condition gives an axis exist. A profile leaves labels out, so under a profile any
+    /// label may exist. The values of other columns depend on the data.
+    fn check_labels(&self, view: &View) -> Result<(), Miss> {
+        let Some(study) = &self.study else {
+            return Ok(());
+        };
+        if study
+            .spec
+            .get("profile")
+            .is_some_and(|profile| !profile.is_null())
+        {
+            return Ok(());
+        }
+        for (axis, wanted) in &view.condition.0 {
+            let labels = study
+                .spec
+                .get("axes")
+                .and_then(|axes| axes.get(axis)?.get("labels")?.as_array());
+            let Some(labels) = labels else { continue };
+            let labels: Vec<Scalar> = labels
+                .iter()
+                .filter_map(|label| Scalar::from_json(label.get("label")?))
+                .collect();
+            for label in wanted.iter().filter(|label| **label != Scalar::Null) {
+                let exists = labels.iter().any(|other| same_label(other, label));
+                if exists || view.table.holds(axis, label)? {
+                    continue;
+                }
+                if let Some(meant) = labels
+                    .iter()
+                    .find(|other| other.to_string() == label.to_string())
+                {
+                    let (quotes, kind) = match meant {
+                        Scalar::Text(_) => ("in", "a text"),
+                        _ => ("without", "no text"),
+                    };
+                    return Err(format!("the label `{label}` of the axis `{axis}` is {kind}: write it {quotes} quotes").into());
+                }
+                let texts: Vec<String> = labels.iter().map(ToString::to_string).collect();
+                let hint = remedy(&label.to_string(), &format!("labels of `{axis}`"), &texts);
+                return Err(
+                    format!("`{label}` is not a label of the axis `{axis}`; {hint}").into(),
+                );
+            }
+        }
+        Ok(())
     }
 
     /// Returns the number of table rows that lookups have visited so far, including indexes.

@@ -16,6 +16,7 @@ use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Value};
 use minijinja::{Environment, Error, ErrorKind, State};
 use pipeline::place::Condition;
 use pipeline::stage::Json;
+use pipeline::suggest::remedy;
 
 use crate::check::like_words;
 use crate::data::{Data, Miss};
@@ -44,6 +45,9 @@ pub(crate) struct World {
     pub(crate) reasons: Mutex<BTreeSet<String>>,
     /// The statements and claims judged so far.
     pub(crate) statements: Mutex<Vec<Recorded>>,
+    /// The column that a template last read and that does not exist, and the sentence about it. A template may test
+    /// whether a column exists, so this is a mistake only if the value is used.
+    pub(crate) absent: Mutex<Option<(String, String)>>,
     /// The resources used by the templates so far.
     pub(crate) spent: Arc<Spent>,
 }
@@ -82,7 +86,19 @@ impl Object for Row {
     }
 
     fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Value> {
-        self.view.get(self.index, key).ok().map(|v| plain(&v))
+        match self.view.get(self.index, key) {
+            Ok(value) => Some(plain(&value)),
+            Err(Miss::Wrong(message)) => {
+                let mut absent = self
+                    .world
+                    .absent
+                    .lock()
+                    .expect("no holder of this lock panics");
+                *absent = Some((key.to_owned(), message));
+                None
+            }
+            Err(Miss::Unread) => None,
+        }
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
@@ -251,7 +267,7 @@ impl World {
     pub(crate) fn spec(&self, path: &str, format: &str) -> Result<String, Miss> {
         let study = self.data.study()?;
         let value = at_path(&study.spec, &unguarded(path))
-            .ok_or_else(|| format!("the experiment has no `{path}`"))?;
+            .ok_or_else(|| no_such_value(&study.spec, &unguarded(path)))?;
         let (value, text) = json_text(value, format, "none", path)?;
         let entry = Entry {
             format: format.to_owned(),
@@ -277,6 +293,29 @@ impl World {
             ..Entry::new(TraceSource::Count, "count", count, text)
         }))
     }
+}
+
+/// Says which of the fields on the way to a value of the experiment does not exist, and what exists there.
+fn no_such_value(spec: &Json, path: &str) -> String {
+    let (mut parent, mut name) = ("", path);
+    while let Some((before, after)) = name.split_once('.') {
+        let next = &path[..parent.len() + usize::from(!parent.is_empty()) + before.len()];
+        if at_path(spec, next).is_none() {
+            name = before;
+            break;
+        }
+        (parent, name) = (next, after);
+    }
+    let there = match parent {
+        "" => Some(spec),
+        parent => at_path(spec, parent),
+    };
+    let fields = there
+        .and_then(Json::as_object)
+        .into_iter()
+        .flat_map(|fields| fields.keys());
+    let hint = remedy(name, "fields there", fields.collect::<Vec<_>>());
+    format!("the experiment has no `{path}`; {hint}")
 }
 
 fn json_text(value: &Json, format: &str, null: &str, path: &str) -> Result<(Scalar, String), Miss> {

@@ -4,10 +4,11 @@ use minijinja::{Environment, ErrorKind};
 use pipeline::suggest::remedy;
 
 use crate::held::{FILTERS, without_looks};
+use crate::language::World;
 use crate::trace::unmarked;
 
 /// How the functions that take several arguments are called.
-const CALLS: [&str; 12] = [
+const CALLS: [&str; 17] = [
     r#"value("STAGE.TABLE", {"AXIS": LABEL}, "COLUMN", "FORMAT")"#,
     r#"raw("STAGE.TABLE", {"AXIS": LABEL}, "COLUMN")"#,
     r#"count("STAGE.TABLE", {"COLUMN": VALUE})"#,
@@ -20,7 +21,15 @@ const CALLS: [&str; 12] = [
     r#"sides("STAGE.TABLE", "COLUMN")"#,
     r#"spec("PATH", "FORMAT")"#,
     r#"host("PATH", "FORMAT")"#,
+    r#"table("NAME")"#,
+    r#"figure("NAME")"#,
+    r#"ref("NAME")"#,
+    r#"has("STAGE.TABLE")"#,
+    r#"whole_table("STAGE.TABLE")"#,
 ];
+
+/// What the template engine says about an argument of another type.
+const WRONG_ARGUMENT: [&str; 3] = ["value is not a string", "not iterable", "cannot convert"];
 
 /// Adds what exists to the message about an unknown name, and how a function is called to the one about its arguments.
 fn remedied(kind: ErrorKind, detail: String, text: &str, environment: &Environment<'_>) -> String {
@@ -42,7 +51,17 @@ fn remedied(kind: ErrorKind, detail: String, text: &str, environment: &Environme
                 remedy(name, "filters", FILTERS)
             )
         }
-        ErrorKind::MissingArgument | ErrorKind::TooManyArguments => {
+        // The words of the template engine; no message of ours has them.
+        ErrorKind::InvalidOperation if detail.contains("operator on unsupported types") => format!(
+            "{detail}; a template computes nothing: compute the value in a table of an analyze stage, for instance with \
+             the operator `sql`"
+        ),
+        ErrorKind::InvalidOperation
+            if !WRONG_ARGUMENT.iter().any(|words| detail.contains(words)) =>
+        {
+            detail
+        }
+        ErrorKind::MissingArgument | ErrorKind::TooManyArguments | ErrorKind::InvalidOperation => {
             let call = CALLS.iter().find(|call| {
                 call.strip_prefix(name)
                     .is_some_and(|rest| rest.starts_with('('))
@@ -56,8 +75,29 @@ fn remedied(kind: ErrorKind, detail: String, text: &str, environment: &Environme
     }
 }
 
+/// Names the column that does not exist, if the undefined value is a column of a row; otherwise the name.
+fn undefined(detail: String, text: &str, world: &World) -> String {
+    let absent = world.absent.lock().expect("no holder of this lock panics");
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    match absent.as_ref() {
+        Some((column, message)) if text.split(|c| !is_word(c)).any(|word| word == column) => {
+            message.clone()
+        }
+        _ => match text.split_once('.') {
+            Some((stage, output)) if world.data.input(stage).is_ok() => format!(
+                "{detail}; a table is read with a function, such as `rows(\"{stage}.{output}\")` or `value(\"{stage}.{output}\", …)`"
+            ),
+            _ => detail,
+        },
+    }
+}
+
 /// Describes a template error, with the template and line of the innermost place.
-pub(crate) fn describe(error: &minijinja::Error, environment: &Environment<'_>) -> String {
+pub(crate) fn describe(
+    error: &minijinja::Error,
+    environment: &Environment<'_>,
+    world: &World,
+) -> String {
     let mut innermost = error;
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
@@ -76,7 +116,10 @@ pub(crate) fn describe(error: &minijinja::Error, environment: &Environment<'_>) 
     let text = source
         .and_then(|(text, range)| text.get(range))
         .unwrap_or_default();
-    let detail = remedied(innermost.kind(), detail, &unmarked(text), environment);
+    let detail = match innermost.kind() {
+        ErrorKind::UndefinedError => undefined(detail, &unmarked(text), world),
+        kind => remedied(kind, detail, &unmarked(text), environment),
+    };
     let snippet = Some(text)
         .filter(|text| !text.is_empty())
         // A call inserted after a tag is not in the template.

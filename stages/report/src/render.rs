@@ -106,6 +106,7 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Ren
         figures: Mutex::new(BTreeSet::new()),
         labels: crate::parts::labels(parameters, &shown),
         texts: Mutex::default(),
+        absent: Mutex::default(),
         reasons: Mutex::default(),
         statements: Mutex::default(),
         spent: Arc::new(Spent::stopped_by(data.stop_flag())),
@@ -117,7 +118,7 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Ren
         let marked = instrument(number, &template.text);
         environment
             .add_template_owned(template.name.clone(), marked)
-            .map_err(|e| describe(&e, &environment))?;
+            .map_err(|e| describe(&e, &environment, &world))?;
     }
     let first = parameters
         .templates
@@ -125,10 +126,10 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Ren
         .ok_or_else(|| "the report has no template".to_owned())?;
     let template = environment
         .get_template(&first.name)
-        .map_err(|e| describe(&e, &environment))?;
+        .map_err(|e| describe(&e, &environment, &world))?;
     let rendered = template
         .render(())
-        .map_err(|e| describe(&e, &environment))?;
+        .map_err(|e| describe(&e, &environment, &world))?;
     let extracted = extract(&crate::blocks::separated(&rendered), &world.trace)?;
     let literals = with_names(&parameters.literals, data, &extracted.markdown);
     let mut outcome = check(&extracted.markdown, &extracted.spans, &literals);
@@ -241,7 +242,7 @@ fn draw(
     let text = |what: &str, text: &str| {
         render_text(world, environment, what, text)
             .map(|t| unmarked(&t))
-            .map_err(|e| describe(&e, environment))
+            .map_err(|e| describe(&e, environment, world))
     };
     let title = text("title", &settings.title)?;
     let caption = text("caption", &settings.caption)?;

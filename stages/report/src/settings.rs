@@ -90,6 +90,10 @@ pub enum OneOrMany {
 /// A table of the report.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = {
+    "table": "`from`", "only": "`where`", "filter": "`where`", "sort": "`order`", "sort-by": "`order`", "order-by": "`order`",
+    "title": "`caption`",
+}))]
 pub struct TableSettings {
     /// The table to show, as `stage.output`.
     pub from: String,
@@ -115,6 +119,19 @@ pub struct TableSettings {
     /// The reason why missing cells are not listed in footnotes; the report states it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_footnotes: Option<String>,
+}
+
+impl TableSettings {
+    /// Returns the columns that it reads from its table, each behind the setting that names it.
+    pub(crate) fn columns_read(&self) -> Vec<(&'static str, &str)> {
+        let columns = self.columns.iter().map(|c| ("columns", c.column.as_str()));
+        let only = self.only.keys().map(|c| ("where", c.as_str()));
+        let order = self
+            .order
+            .iter()
+            .map(|c| ("order", c.strip_prefix('-').unwrap_or(c)));
+        columns.chain(only).chain(order).collect()
+    }
 }
 
 /// Which values of a table are shown side by side.
@@ -255,6 +272,10 @@ pub enum FigureKind {
 /// A figure of the report.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = {
+    "from": "`table`", "data": "`table`", "only": "`where`", "filter": "`where`", "hue": "`series`", "color": "`series`", "colour": "`series`",
+    "group": "`series`", "type": "`kind`", "facets": "`facet`", "panel": "`facet`",
+}))]
 pub struct FigureSettings {
     /// What it shows.
     pub kind: FigureKind,
@@ -321,6 +342,29 @@ pub struct FigureSettings {
     /// The reason why missing cells are not listed in footnotes; the report states it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_footnotes: Option<String>,
+}
+
+impl FigureSettings {
+    /// Returns the columns that it reads from its table, each behind the setting that names it.
+    pub(crate) fn columns_read(&self) -> Vec<(&'static str, &str)> {
+        let named = [
+            ("y", &self.y),
+            ("value", &self.value),
+            ("series", &self.series),
+            ("facet", &self.facet),
+            ("label", &self.label),
+        ];
+        let named = named
+            .into_iter()
+            .filter_map(|(key, column)| Some((key, column.as_deref()?)));
+        let band = self.band.iter().flatten().map(|c| ("band", c.as_str()));
+        let only = self.only.keys().map(|c| ("where", c.as_str()));
+        std::iter::once(("x", self.x.as_str()))
+            .chain(named)
+            .chain(band)
+            .chain(only)
+            .collect()
+    }
 }
 
 /// Converts settings to canonical parameters, or returns every mistake.

@@ -6,7 +6,7 @@ use pipeline::stage::{
     Class, Done, Failure, Job, Json, Library, Media, Output, Problem, StageKind,
 };
 
-use crate::data::Data;
+use crate::data::{Data, Miss};
 use crate::render::render;
 use crate::settings::{Parameters, Settings, canonical, figure_output};
 
@@ -57,6 +57,46 @@ impl StageKind for Report {
     }
 }
 
+/// Returns the first setting of a declared table or figure that names a table or a column which does not exist. The error
+/// of a template names only the place that shows it.
+fn misnamed(parameters: &Parameters, data: &Data) -> Option<Failure> {
+    let tables = parameters.tables.iter().map(|table| {
+        let names = table.settings.columns_read();
+        (
+            "tables",
+            table.name.as_str(),
+            ("from", table.settings.from.as_str()),
+            names,
+        )
+    });
+    let figures = parameters.figures.iter().map(|figure| {
+        let names = figure.settings.columns_read();
+        (
+            "figures",
+            figure.name.as_str(),
+            ("table", figure.settings.table.as_str()),
+            names,
+        )
+    });
+    let failed = |(section, name, key): (&str, &str, &str), miss: Miss| match miss {
+        Miss::Wrong(message) => Some(Failure::failed(message).about(&[section, name, key])),
+        Miss::Unread => None,
+    };
+    tables
+        .chain(figures)
+        .find_map(|(section, name, (key, table), columns)| {
+            let opened = match data.open(table) {
+                Ok(opened) => opened,
+                Err(_) if data.unsampled(table).is_some() => return None,
+                Err(miss) => return failed((section, name, key), miss),
+            };
+            let mut columns = columns.into_iter();
+            columns.find_map(|(key, column)| {
+                failed((section, name, key), opened.require(column).err()?)
+            })
+        })
+}
+
 fn report(job: &Job<'_>, data: Data) -> Result<Done, Failure> {
     let parameters: Parameters = serde_json::from_value(job.parameters.clone())
         .map_err(|e| Failure::failed(format!("the parameters cannot be read: {e}")))?;
@@ -65,7 +105,10 @@ fn report(job: &Job<'_>, data: Data) -> Result<Done, Failure> {
     let report = render(&parameters, &data, job.store);
     // A stopped template is not a template error.
     job.control.check()?;
-    let report = report.map_err(|error| Failure::failed(error.message).findings(error.findings))?;
+    let report = report.map_err(|error| {
+        let misnamed = misnamed(&parameters, &data);
+        misnamed.unwrap_or_else(|| Failure::failed(error.message).findings(error.findings))
+    })?;
     let mut outputs = vec![
         Output::text("report", Media::Markdown, report.markdown),
         Output::text("html", Media::Html, report.html),

@@ -169,6 +169,18 @@ impl Opened {
         String::new()
     }
 
+    /// Returns whether a row has a label in a column.
+    ///
+    /// # Errors
+    /// If the column does not exist.
+    pub(crate) fn holds(&self, column: &str, label: &Scalar) -> Result<bool, Miss> {
+        let Some(wanted) = LabelKey::of(label) else {
+            return Ok(false);
+        };
+        let index = self.index(vec![column.to_owned()])?;
+        Ok(index.contains_key([wanted].as_slice()))
+    }
+
     fn places(&self) -> impl Iterator<Item = Place> {
         let parts = self.parts.iter().enumerate();
         parts.flat_map(|(p, part)| (0..part.content.rows()).map(move |row| (p, row)))
