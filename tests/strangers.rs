@@ -15,6 +15,243 @@ const MEANS: &str = "over: [block], columns: [output_throughput, ttft_ms_p50, tp
 const CELLS: &str = "cells: {operator: cell-summary}";
 const CHECKS: &str = "checks: {kind: verify, needs: [server, ladder]}";
 
+/// Returns a part of the study in which a line marks the same columns as the line with carets below it.
+fn marked(message: &str) -> String {
+    let lines: Vec<&str> = message.lines().collect();
+    let carets = lines.iter().position(|line| line.contains('^'));
+    let at = carets.expect("a line has carets");
+    let chars = |line: &str| line.chars().collect::<Vec<char>>();
+    let (text, under) = (chars(lines[at - 1]), chars(lines[at]));
+    let marks = under.iter().enumerate().filter(|(_, c)| **c == '^');
+    marks.map(|(i, _)| text[i]).collect()
+}
+
+#[test]
+fn planning_knows_the_key_columns_of_every_table() {
+    let project = written();
+    for (to, wrong, hint) in [
+        (
+            "over: [blocks], columns: [ttft_ms_p50]",
+            "blocks",
+            "hint: did you mean `block`?\n",
+        ),
+        (
+            "over: [block, client], columns: [ttft_ms_p50]",
+            "client",
+            "hint: did you mean `clients`?\n",
+        ),
+        (
+            "over: [seed], columns: [ttft_ms_p50]",
+            "seed",
+            "hint: the key columns are `block`, `clients`\n",
+        ),
+        (
+            "over: [block], unit: [rep], columns: [ttft_ms_p50]",
+            "rep",
+            "hint: the key columns are `block`, `clients`\n",
+        ),
+    ] {
+        let message = hinted(&project, MEANS, to, hint);
+        assert!(
+            message.contains(&format!(
+                "error: `{wrong}` is not a key column of the table `cells`\n"
+            )),
+            "{message}"
+        );
+        assert_eq!(marked(&message), wrong, "{message}");
+        assert_eq!(message.matches("error: ").count(), 1, "{message}");
+    }
+    // A table that was combined over an axis no longer has it.
+    let twice = format!(
+        "{MEANS}}}\n      again: {{operator: aggregate, from: means, over: [block], columns: [ttft_ms_p50_mean]"
+    );
+    let message = hinted(
+        &project,
+        MEANS,
+        &twice,
+        "hint: the key columns are `clients`\n",
+    );
+    assert!(
+        message.contains("key column of the table `means`"),
+        "{message}"
+    );
+    let ladder = format!(
+        "{CELLS}\n      eff: {{operator: parallel-efficiency, from: cells, ladder: concurrency}}"
+    );
+    assert_eq!(marked(&planned(&project, CELLS, &ladder)), "concurrency");
+    let pair = format!(
+        "{CELLS}\n      eff: {{operator: paired-comparison, from: cells, pair: {{axis: engine, a: 1, b: 2}}, \
+         columns: [ttft_ms_p50]}}"
+    );
+    assert_eq!(marked(&planned(&project, CELLS, &pair)), "engine");
+    let pooled =
+        format!("{CELLS}\n      d: {{operator: distribution, metrics: [ttft_ms], over: [blocks]}}");
+    let message = hinted(&project, CELLS, &pooled, "hint: did you mean `block`?\n");
+    assert!(
+        message.contains("error: `blocks` is not an axis of the study\n"),
+        "{message}"
+    );
+}
+
+#[test]
+fn planning_knows_the_columns_of_a_query_and_marks_the_word() {
+    let project = written();
+    let query = |text: &str| {
+        format!(
+            "{CELLS}\n      mine:\n        operator: sql\n        query: |\n          {text}\n        keys: [clients]"
+        )
+    };
+    let two = "select clients,\n            ";
+    for (text, wrong, hint) in [
+        (
+            format!("{two}clinets from cells"),
+            "clinets",
+            "hint: did you mean `clients`?\n",
+        ),
+        (
+            format!("{two}satus from \"ladder.requests\""),
+            "satus",
+            "hint: did you mean `status`?\n",
+        ),
+        (
+            format!("{two}colour from cells"),
+            "colour",
+            "hint: the most similar of the ",
+        ),
+        (
+            format!("{two}coutn(*) as n from cells"),
+            "coutn",
+            "hint: did you mean `count`?\n",
+        ),
+        (
+            format!("{two}1 as n from ladder.requests"),
+            "requests",
+            "hint: write `\"ladder.requests\"`, in double quotes, ",
+        ),
+        (
+            format!("{two}1 as n from \"laddr.requests\""),
+            "laddr.requests",
+            "hint: did you mean `ladder`?\n",
+        ),
+        (
+            format!("{two}1 as n from \"ladder.reqests\""),
+            "ladder.reqests",
+            "hint: did you mean `ladder.requests`?\n",
+        ),
+        (
+            format!("{two}1 as n from cels"),
+            "cels",
+            "hint: did you mean `cells`?\n",
+        ),
+        (format!("{two}1 as n fron cells"), "fron", ""),
+    ] {
+        let message = hinted(&project, CELLS, &query(&text), hint);
+        assert_eq!(marked(&message), wrong, "{message}");
+    }
+    // What is right stays right: an axis of the design, a star, and a name of the query itself.
+    let right = query(
+        "select block, clients, count(*) as n\n          from \"ladder.requests\" group by 1, 2",
+    )
+    .replace("keys: [clients]", "keys: [block, clients]");
+    let study = fs::read_to_string(project.path().join("mine.yaml")).unwrap();
+    fs::write(
+        project.path().join("right.yaml"),
+        study.replacen(CELLS, &right, 1),
+    )
+    .unwrap();
+    project.run(["plan", "right.yaml"]).ok();
+    let keys = query("select clients, count(*) as n from cells group by 1")
+        .replace("keys: [clients]", "keys: [client]");
+    let message = hinted(&project, CELLS, &keys, "hint: did you mean `clients`?\n");
+    assert_eq!(marked(&message), "client", "{message}");
+}
+
+#[test]
+fn the_caret_of_a_gate_is_at_the_word_of_its_query() {
+    let project = written();
+    let gate = |query: &str| {
+        format!(
+            "checks: {{kind: verify, needs: [server, ladder], gates: [{{gate: sql, name: slow, query: {query}}}]}}"
+        )
+    };
+    for (query, wrong) in [
+        ("\"select max(done_nss) < 1e12 from requests\"", "done_nss"),
+        (
+            "'select max(r.done_nss) < 1e12 from requests r'",
+            "done_nss",
+        ),
+        ("select count(*) > 1 from reqests", "reqests"),
+        ("\"select mx(done_ns) from requests\"", "mx"),
+        ("\"select ttft_ms,,2 from requests\"", ","),
+    ] {
+        let message = planned(&project, CHECKS, &gate(query));
+        assert_eq!(marked(&message), wrong, "{message}");
+    }
+    hinted(
+        &project,
+        CHECKS,
+        &gate("\"select cuont(*) from requests\""),
+        "hint: did you mean `count`?\n",
+    );
+}
+
+#[test]
+fn a_slip_in_the_form_of_a_study_is_met_with_the_line() {
+    let project = written();
+    for (from, to, hint) in [
+        (
+            "  checks: {kind",
+            "  - checks: {kind",
+            "line 10 beside it is a key (`ladder`): remove the `- ` before `checks`",
+        ),
+        (
+            "    kind: load\n",
+            "    type: load\n",
+            "hint: write `kind: load` in place of `type: load`\n",
+        ),
+        (
+            "clients: [1, 2, 4]",
+            "clients: [1, 2, 4]\n  config:\n    fast: on\n    slow: off",
+            "hint: give the fields of the label: write `fast: {NAME: on}`, and read the field as `${config.NAME}`\n",
+        ),
+        (
+            "clients: [1, 2, 4]",
+            "clients:\n    - few: {count: 1}\n    - many: {count: 4}",
+            "",
+        ),
+        (
+            "\"${clients}\"",
+            "\"${axes.clients}\"",
+            "hint: write `${clients}`\n",
+        ),
+    ] {
+        let message = hinted(&project, from, to, hint);
+        assert!(message.contains("spoilt.yaml:"), "{message}");
+    }
+    let fields = fs::read_to_string(project.path().join("mine.yaml")).unwrap();
+    let fields = fields
+        .replace(
+            "clients: [1, 2, 4]",
+            "clients:\n    - few: {count: 1}\n    - many: {count: 4}",
+        )
+        .replace("\"${clients}\"", "\"${count}\"");
+    fs::write(project.path().join("fields.yaml"), fields).unwrap();
+    let message = project.run(["plan", "fields.yaml"]).stderr;
+    assert!(
+        message
+            .contains("hint: `count` is a field of the axis `clients`: write `${clients.count}`\n"),
+        "{message}"
+    );
+    // A misspelt key is not missing as well.
+    let message = hinted(
+        &project,
+        "stages:",
+        "stage:",
+        "hint: did you mean `stages`?\n",
+    );
+    assert_eq!(message.matches("error: ").count(), 1, "{message}");
+}
+
 #[test]
 fn a_misspelt_variable_is_reported() {
     let project = written();
@@ -284,6 +521,36 @@ fn requests_that_ctrl_c_cuts_off_are_cancelled_and_not_failed() {
 }
 
 #[test]
+fn keys_in_the_wrong_place_are_met_with_the_place() {
+    let project = written();
+    let report = "report: {kind: report, needs: [machine, server, ladder, checks, results]";
+    let more = |key: &str| format!("requests: 16\n    {key}");
+    let figure = |keys: &str| {
+        format!(
+            "{report}, figures: {{f: {{kind: ladder, {keys}, x: clients, title: T, caption: C}}}}"
+        )
+    };
+    let models = |model: &str| format!("models: {{served: {{title: S, {model}}}}}\naxes:");
+    for (from, to, hint) in [
+        (CHECKS, "checks: {kind: verify, needs: [server, ladder], gates: [{gate: same-prompts, across: client}]}".to_owned(), "hint: did you mean `clients`?\n"),
+        (CHECKS, "checks: {kind: verify, needs: [server, ladder], gates: [{gate: repeats, axis: rep}]}".to_owned(), "hint: the axes are `clients`, `block`\n"),
+        ("axes:", "parameters:\n  - n\naxes:".to_owned(), "hint: write parameters as `parameters: {NAME: {type: integer, default: 8}}`\n"),
+        ("axes:", "parameters: n\naxes:".to_owned(), "hint: write parameters as "),
+        ("requests: 16", more("exclude: [{clients: 4, reason: slow}]"), "hint: write `where: {clients: …}`\n"),
+        ("axes:", "profiles: {smoke: {clients: [1]}}\naxes:".to_owned(), "hint: write `axes: {clients: [LABEL]}`\n"),
+        ("axes:", models("id: owner/name"), "hint: write `weights: {named: {id: ID}}`\n"),
+        ("axes:", models("weights: owner/name"), "hint: write `{named: {id: owner/name}}` for a name or a path "),
+        (report, figure("from: results.means"), "hint: write `table`\n"),
+        ("workload: short-decode", "workload: {prompts: {random: {length: 9}}, output: {tokens: 8}}".to_owned(), "hint: write `words: {length: N}`\n"),
+        ("engine: llama-cpp", "engine: [llama-cpp, vllm]".to_owned(), "to try several, make them the labels of an axis"),
+    ] {
+        let message = hinted(&project, from, &to, hint);
+        assert!(message.contains("spoilt.yaml:"), "{message}");
+        assert_eq!(message.matches("error: ").count(), 1, "{to}: {message}");
+    }
+}
+
+#[test]
 fn a_dry_run_names_the_setting_of_a_figure_that_is_wrong() {
     let project = Project::new();
     let study = fs::read_to_string(project.path().join("experiments/simulated.yaml")).unwrap();
@@ -346,4 +613,35 @@ fn names_on_the_command_line_are_met_with_those_that_exist() {
         "{}",
         sql.stderr
     );
+}
+
+#[test]
+fn a_file_of_another_tool_is_one_mistake() {
+    let project = Project::new();
+    for (text, what) in [
+        (
+            "apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\n",
+            "this is a manifest of Kubernetes, not an experiment",
+        ),
+        (
+            "services:\n  server: {image: vllm}\n",
+            "this is a file of Docker Compose, not an experiment",
+        ),
+        (
+            "on: push\njobs: {bench: {runs-on: here}}\n",
+            "this is a workflow of continuous integration, not an experiment",
+        ),
+        (
+            "target: http://127.0.0.1\nload: 4\n",
+            "it has none of the keys `experiment`, `seed`, `stages`",
+        ),
+    ] {
+        fs::write(project.path().join("other.yaml"), text).unwrap();
+        let message = project.run(["plan", "other.yaml"]).stderr;
+        assert!(
+            message.contains(what) && message.contains("`benchtrail init NAME`"),
+            "{message}"
+        );
+        assert_eq!(message.matches("error: ").count(), 1, "{message}");
+    }
 }

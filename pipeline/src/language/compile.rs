@@ -21,7 +21,7 @@ use super::interpolate::{Scope, Values};
 use super::library::Layers;
 use super::parameters::parameters;
 use super::renamed::with_our_keys;
-use super::sections::{check_overridden, check_profiles, check_root};
+use super::sections::{check_overridden, check_profiles, check_root, no_experiment};
 use super::shared::{arm, look_repeatedly, share};
 use super::spec::{Parts, spec};
 use super::stages::{Draft, Drafts, drafts, order};
@@ -112,6 +112,10 @@ fn compile(
         return None;
     }
     let schema = file_schema();
+    if let Some(mistake) = no_experiment(root, &schema, registry) {
+        sink.add(mistake);
+        return None;
+    }
     let root = &with_our_keys(root, &schema, sink);
     let plain = Checker::of(&schema);
     let profile = profile(root, options, sink);

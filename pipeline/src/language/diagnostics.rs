@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::hidden;
@@ -181,6 +182,8 @@ pub(crate) struct Mistake {
     pub(crate) hint: Option<String>,
     /// The labels with which the mistake occurs first, if the settings depend on labels.
     pub(crate) labels: Option<String>,
+    /// The text at the place, and the bytes of it that are wrong.
+    pub(crate) part: Option<Box<(String, Range<usize>)>>,
 }
 
 impl Mistake {
@@ -193,6 +196,7 @@ impl Mistake {
             message: message.into(),
             hint: None,
             labels: None,
+            part: None,
         }
     }
 
@@ -255,6 +259,16 @@ impl Sink {
     pub(crate) fn finish(self) -> Diagnostics {
         let sources = self.sources.into_inner();
         let mut mistakes = self.mistakes.into_inner();
+        for mistake in &mut mistakes {
+            let (_, text) = &sources[mistake.span.source as usize];
+            if let Some(span) = mistake
+                .part
+                .take()
+                .and_then(|part| narrow(text, mistake.span, &part))
+            {
+                mistake.span = span;
+            }
+        }
         mistakes.sort_by_key(|m| m.span);
         let mut all = self.arguments.into_inner();
         // The messages without labels: a mistake that several labels have is listed once.
@@ -327,6 +341,45 @@ fn place(file: &Path, text: &str, mistake: &Mistake) -> Place {
         route: shortened(route_text(&mistake.route), LONGEST),
         text: without_secrets(line_text, column),
     }
+}
+
+/// Returns the place of a part of a value. A value and its text in the file differ in blanks, quotes and escapes, so
+/// all other characters before the part are compared. `None` if they differ, for instance because of a placeholder.
+fn narrow(text: &str, span: Span, (value, part): &(String, Range<usize>)) -> Option<Span> {
+    let skipped = |c: &char| c.is_whitespace() || matches!(c, '"' | '\'' | '\\');
+    let (before, part) = (value.get(..part.start)?, value.get(part.clone())?);
+    let (mut line, mut column) = (span.line, span.column);
+    let lines = text
+        .split_inclusive('\n')
+        .take(line.checked_sub(1)? as usize);
+    let above: usize = lines.map(str::len).sum();
+    let mut columns = text[above..].char_indices();
+    let begin = above + columns.nth(column.checked_sub(1)? as usize)?.0;
+    let mut before = before.chars().filter(|c| !skipped(c));
+    let mut next = before.next();
+    for (at, c) in text[begin..].char_indices() {
+        if !skipped(&c) {
+            match next {
+                Some(expected) if expected == c => next = before.next(),
+                Some(_) => return None,
+                None => {
+                    let same = text[begin + at..].starts_with(part);
+                    let width = u32::try_from(part.chars().count()).ok()?;
+                    return same.then_some(Span {
+                        line,
+                        column,
+                        width,
+                        ..span
+                    });
+                }
+            }
+        }
+        match c {
+            '\n' => (line, column) = (line + 1, 1),
+            _ => column += 1,
+        }
+    }
+    None
 }
 
 /// The number of characters around a column in which secrets are hidden; only these are shown.

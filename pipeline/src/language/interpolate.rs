@@ -243,8 +243,19 @@ impl<'a> Scope<'a> {
             closest(name, names.iter().copied()),
         ) {
             (Some(Context::Variables(variable)), _) => no_environment(variable),
-            (Some(Context::Values(meant)), _) if names.contains(&meant) => {
+            (Some(Context::Values(meant)), _)
+                if meant
+                    .split('.')
+                    .next()
+                    .is_some_and(|first| names.contains(&first)) =>
+            {
                 format!("write `${{{meant}}}`")
+            }
+            (_, None) if self.axis_with_field(name).is_some() => {
+                let axis = self.axis_with_field(name).unwrap_or_default();
+                format!(
+                    "`{name}` is a field of the axis `{axis}`: write `${{{axis}.{placeholder}}}`"
+                )
             }
             (_, None) if is_variable(name) => no_environment(name),
             _ => remedy(name, "parameters and axes", names.iter().copied()),
@@ -253,6 +264,16 @@ impl<'a> Scope<'a> {
             format!("`{name}` is neither a parameter nor an axis"),
             hint,
         ))
+    }
+
+    /// Returns the name of the axis, among those with a value here, whose labels have a field of this name.
+    fn axis_with_field(&self, name: &str) -> Option<&str> {
+        let axes = self.over.iter().map(|axis| &self.axes[*axis]);
+        let mut with = axes.filter(|axis| {
+            let mut fields = axis.fields.iter().chain(&axis.fields_declared);
+            fields.any(|fields| fields.get(name).is_some())
+        });
+        with.next().map(|axis| axis.name.as_str())
     }
 
     fn text(&self, text: &str, at: Option<&[u16]>) -> Result<Json, Wrong> {

@@ -214,6 +214,25 @@ fn indentation(text: &str, at: Marker) -> Option<String> {
     let (above, before) = *lines[..here].last()?;
     let (own, other) = (width(line), width(before));
     key_and_value(line)?;
+    if is_item(line)
+        && let Some((first, key)) = lines[..here]
+            .iter()
+            .rev()
+            .find(|(_, l)| width(l) <= own)
+            .filter(|(_, l)| width(l) == own && !is_item(l))
+            // A list may stand directly below its key, at the same indentation.
+            .filter(|(first, l)| *first != above || key_and_value(l).is_some_and(|v| !v.is_empty()))
+    {
+        let name = |line: &str| {
+            let line = line.trim_start().trim_start_matches("- ");
+            line.split(':').next().unwrap_or_default().to_owned()
+        };
+        return Some(format!(
+            "line {number} is an item of a list, and line {first} beside it is a key (`{}`): remove the `- ` before `{}`",
+            name(key),
+            name(line)
+        ));
+    }
     if let Some((first, item)) = lines[..here]
         .iter()
         .rev()

@@ -36,6 +36,17 @@ fn undeclared(name: &str, given: &str, root: &Node, entries: &[(Key, Node)]) -> 
     )
 }
 
+/// Reports a section of parameters that is no mapping.
+fn must_be_a_mapping(section: Option<&Node>, sink: &Sink) {
+    let Some(section) = section.filter(|s| !matches!(s.value, Value::Map(_) | Value::Null)) else {
+        return;
+    };
+    let route = [Step::Key("parameters".into())];
+    let message = format!("expected a mapping, found {}", section.describe());
+    let hint = "write parameters as `parameters: {NAME: {type: integer, default: 8}}`";
+    sink.add(Mistake::new(section.span, &route, message).hint(hint));
+}
+
 /// Reads the declarations and sets the values. A parameter with a mistake becomes `None`.
 pub(crate) fn parameters(
     root: &Node,
@@ -50,6 +61,7 @@ pub(crate) fn parameters(
         .document
         .pointer("/$defs/Parameter")
         .expect("the file's schema defines parameters");
+    must_be_a_mapping(section, sink);
     let entries = section.map(Node::entries).unwrap_or_default();
     let names = || entries.iter().map(|(key, _)| key.text.as_str());
     for (name, given) in set {

@@ -8,7 +8,58 @@ use super::interpolate::{Scope, Values};
 use super::parameters::check_profile_set;
 use super::tree::{Node, Value};
 use crate::stage::{Json, Registry, Step};
-use crate::suggest::remedy;
+use crate::suggest::{closest, list, remedy};
+
+/// Reports a file of another tool: one mistake, because each of its keys would be one.
+pub(super) fn no_experiment(root: &Node, schema: &Json, registry: &Registry) -> Option<Mistake> {
+    let needed = ["experiment", "seed", "stages"];
+    let is_ours = |key: &str| {
+        let mut collections = registry.collections.iter();
+        schema["properties"].get(key).is_some()
+            || collections.any(|(name, _)| *name == key)
+            || closest(key, needed).is_some()
+    };
+    let (first, _) = root.entries().first()?;
+    if root.entries().iter().any(|(key, _)| is_ours(&key.text)) {
+        return None;
+    }
+    let others = [
+        ("apiVersion", "a manifest of Kubernetes"),
+        ("services", "a file of Docker Compose"),
+        ("jobs", "a workflow of continuous integration"),
+    ];
+    let other = others.iter().find(|(key, _)| root.get(key).is_some());
+    let message = match other {
+        Some((_, what)) => format!("this is {what}, not an experiment"),
+        None => format!(
+            "this is no experiment: it has none of the keys {}",
+            list(needed)
+        ),
+    };
+    let hint = "`benchtrail init NAME` writes an experiment, which you can change";
+    Some(Mistake::new(first.span, &[], message).hint(hint))
+}
+
+/// Adds the place where an axis or a parameter belongs, if it is a key of a profile itself.
+fn in_a_profile(mistake: Mistake, root: &Node) -> Mistake {
+    let key = match mistake.route.as_slice() {
+        [Step::Key(section), _, Step::Key(key)]
+            if section == "profiles" && mistake.kind == MistakeKind::UnknownKey =>
+        {
+            key.clone()
+        }
+        _ => return mistake,
+    };
+    let is_in = |section: &str| {
+        root.get(section)
+            .is_some_and(|section| section.get(&key).is_some())
+    };
+    match (is_in("axes"), is_in("parameters")) {
+        (true, _) => mistake.hint(format!("write `axes: {{{key}: [LABEL]}}`")),
+        (_, true) => mistake.hint(format!("write `set: {{{key}: VALUE}}`")),
+        _ => mistake,
+    }
+}
 
 /// Checks the sections in which placeholders may only be parameters.
 pub(super) fn check_root(
@@ -61,7 +112,12 @@ pub(super) fn check_root(
         properties.extend(collections.iter().map(|c| (c.clone(), Json::Bool(true))));
     }
     let known_keys = part(&|k| schema["properties"].get(k).is_some() || is_collection(k));
-    out.extend(Checker::of(&rest).check(&rest, &known_keys, &[]));
+    let others = Checker::of(&rest).check(&rest, &known_keys, &[]);
+    out.extend(
+        others
+            .into_iter()
+            .map(|mistake| in_a_profile(mistake, root)),
+    );
     if let Some(seed) = root.get("seed").filter(|n| matches!(n.value, Value::Null)) {
         out.push(
             Mistake::new(seed.span, &[Step::Key("seed".into())], "the seed is empty")

@@ -6,7 +6,7 @@ use typed_index_collections::{TiSlice, TiVec};
 
 use super::axes::{Axes, AxisDraft};
 use super::check::Checker;
-use super::diagnostics::{Mistake, Sink, Span};
+use super::diagnostics::{Mistake, MistakeKind, Sink, Span};
 use super::grammar::common_schema;
 use super::interpolate::{Scope, Values};
 use super::other_kinds::{keys_of, of_another_kind};
@@ -66,6 +66,7 @@ impl Draft<'_> {
         };
         Mistake {
             hint: problem.hint,
+            part: problem.part,
             ..Mistake::new(span, &route, problem.message)
         }
     }
@@ -140,7 +141,20 @@ pub(crate) fn drafts<'a>(
             expand: Some(&expand),
             ..Checker::of(&schema)
         };
-        out.extend(checker.check(&schema, &constant, &draft.route(&[])));
+        let mut mistakes = checker.check(&schema, &constant, &draft.route(&[]));
+        if let Some((written, kind)) = kind_under_another_word(node) {
+            for missing in mistakes
+                .iter_mut()
+                .filter(|m| m.kind == MistakeKind::MissingKey && m.route.len() == 2)
+            {
+                missing.span = written.span;
+                missing.hint = Some(format!(
+                    "write `kind: {kind}` in place of `{}: {kind}`",
+                    written.text
+                ));
+            }
+        }
+        out.extend(mistakes);
         if let Some(kind) = node.get("kind")
             && let Some(name) = kind.text()
         {
@@ -172,6 +186,16 @@ pub(crate) fn drafts<'a>(
         drafts.push(draft);
     }
     drafts
+}
+
+/// Returns the key that stands in place of `kind`, and its value.
+fn kind_under_another_word(stage: &Node) -> Option<(&Key, &str)> {
+    let mut keys = stage
+        .entries()
+        .iter()
+        .filter(|(key, _)| ["type", "uses"].contains(&key.text.as_str()));
+    let (key, kind) = keys.next().filter(|_| stage.get("kind").is_none())?;
+    Some((key, kind.text()?))
 }
 
 /// Returns the remedy for an unknown kind: the kind that another tool calls by this word, then the only kind with a

@@ -1,6 +1,7 @@
 //! What a kind sees of the settings while planning, and how it reports problems with them.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use artifacts::{FileDigest, Scalar};
@@ -33,6 +34,8 @@ pub struct Problem {
     pub of_key: bool,
     /// The collection and name of the wrong definition; the route begins there.
     pub definition: Option<Box<(String, String)>>,
+    /// The text at the end of the route, and the bytes of it that are wrong; `None` if the whole value is.
+    pub part: Option<Box<(String, Range<usize>)>>,
 }
 
 impl Problem {
@@ -45,6 +48,7 @@ impl Problem {
             hint: None,
             of_key: false,
             definition: None,
+            part: None,
         }
     }
 
@@ -60,6 +64,13 @@ impl Problem {
     #[must_use]
     pub fn in_definition(mut self, collection: &str, name: &str) -> Self {
         self.definition = Some(Box::new((collection.to_owned(), name.to_owned())));
+        self
+    }
+
+    /// Names the part of the text at the end of the route that is wrong.
+    #[must_use]
+    pub fn part(mut self, text: &str, bytes: Range<usize>) -> Self {
+        self.part = Some(Box::new((text.to_owned(), bytes)));
         self
     }
 

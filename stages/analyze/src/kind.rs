@@ -17,6 +17,7 @@ use crate::intake::{
     self, Load, NEEDS_LOAD, NEEDS_VERIFY, NO_LOAD, SEVERAL_LOADS, choose, no_such_load,
     unverified_load,
 };
+use crate::keys::{self, Keys};
 use crate::make::{Maker, Witness, tests};
 use crate::operator::{Operator, Reads, Scope};
 use crate::operators::ALL;
@@ -24,7 +25,7 @@ use crate::operators::family::Shares;
 use crate::operators::looks::{self, Looks, TESTING};
 use crate::operators::published::{self, Files};
 use crate::other_words::{other_parts, other_words, with_words_for_parameters, words_for_operator};
-use crate::sources::order;
+use crate::sources::{order, sources};
 use crate::surroundings::Surroundings;
 
 /// The `analyze` kind.
@@ -40,6 +41,9 @@ const PUBLISHED: &str = "published";
 
 /// The operator of tables with facts of an axis.
 const FACTS: &str = "facts";
+
+/// The operator of queries.
+const SQL: &str = "sql";
 
 /// One table in canonical form.
 #[derive(Serialize, Deserialize)]
@@ -315,6 +319,42 @@ fn missing_stages(tables: &[Planned], needs: &[Needed<'_>]) -> Vec<Problem> {
         };
         problems.push(problem);
     }
+    problems.extend(unneeded_stages(tables, needs));
+    problems
+}
+
+/// Reports queries over the rows of a stage that `needs` does not list.
+fn unneeded_stages(tables: &[Planned], needs: &[Needed<'_>]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let stages: Vec<&str> = needs.iter().map(|need| need.stage).collect();
+    for table in tables.iter().filter(|table| table.operator == SQL) {
+        let query = table.parameters["query"].as_str().unwrap_or_default();
+        for (stage, output) in query::mentioned(query)
+            .iter()
+            .filter_map(|name| name.rsplit_once('.'))
+        {
+            let raw = contract::LOAD_TABLES.iter().any(|spec| spec.name == output);
+            if !raw
+                || stages
+                    .iter()
+                    .any(|needed| needed.eq_ignore_ascii_case(stage))
+            {
+                continue;
+            }
+            let message = format!(
+                "the query reads `{stage}.{output}`, but the stage does not need `{stage}`"
+            );
+            let mut problem = Problem::at(&["tables", &table.name, "query"], message).hint(remedy(
+                stage,
+                "stages it needs",
+                &stages,
+            ));
+            if let Some(part) = query::place_of_name(query, &format!("{stage}.{output}")) {
+                problem = problem.part(query, part);
+            }
+            problems.push(problem);
+        }
+    }
     problems
 }
 
@@ -333,6 +373,7 @@ fn columns_of(tables: Vec<Planned>, library: &dyn Library) -> Vec<PlannedTable> 
             earlier: &BTreeMap::new(),
             broken: &[],
             later: &[],
+            keys: &BTreeMap::new(),
             library,
         };
         // Canonicalization has already reported what is wrong with it.
@@ -361,6 +402,7 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
     let operators: Vec<&str> = ALL.iter().map(|o| o.name()).collect();
     let (mut planned, mut problems) = (Vec::new(), Vec::new());
     let (mut earlier, mut broken) = (BTreeMap::<String, Vec<Spec>>::new(), Vec::new());
+    let (axes, mut known_keys) = (library.axes(), Keys::new());
     for (i, (name, value)) in names
         .iter()
         .filter_map(|name| declared.get_key_value(name))
@@ -391,10 +433,25 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
                     earlier: &earlier,
                     broken: &broken,
                     later: &names[i..],
+                    keys: &known_keys,
                     library,
                 };
                 match operator.plan(&settings, &scope) {
                     Ok(plan) => {
+                        let (what, given) = (operator.name(), &plan.parameters);
+                        // The keys of a table with errors are unknown.
+                        let reads = sources(given, declared);
+                        if !reads.iter().any(|table| broken.contains(table)) {
+                            mistakes.extend(keys::unknown(
+                                what,
+                                given,
+                                &settings,
+                                &axes,
+                                &known_keys,
+                            ));
+                        }
+                        let own = keys::keys(what, given, &axes, &known_keys);
+                        known_keys.insert(name.clone(), own);
                         earlier.insert(name.clone(), plan.columns);
                         let (name, operator) = (name.clone(), operator.name().to_owned());
                         planned.push(Planned {

@@ -11,6 +11,7 @@ mod coarse_sources;
 mod columns;
 mod frame;
 mod intake;
+mod keys;
 mod kind;
 mod lost_requests;
 mod make;

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::frame::{Absence, Frame, Spec};
 use crate::intake::{AGGREGATE, Load, SEVERAL_LOADS, choose, no_such_load};
+use crate::keys::Keys;
 use crate::operators::family::{Pending, Shares};
 use crate::operators::published::Files;
 use crate::surroundings::Surroundings;
@@ -257,6 +258,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) broken: &'a [String],
     /// The names of this table and of those after it.
     pub(crate) later: &'a [String],
+    /// The names that key columns of the earlier tables can have.
+    pub(crate) keys: &'a Keys,
     /// Definitions, for instance of models.
     pub(crate) library: &'a dyn Library,
 }

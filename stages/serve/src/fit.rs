@@ -114,6 +114,7 @@ fn of_engine(name: &str, engine: &Engine, problems: Vec<Problem>) -> Vec<Problem
             hint,
             of_key: problem.of_key,
             definition: None,
+            part: None,
         }
     };
     problems.into_iter().map(problem_of).collect()

@@ -300,6 +300,7 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
         }
         match (gate.plan(&settings), severity) {
             (Ok(parameters), Some(severity)) => {
+                problems.extend(unknown_axes(&parameters, &settings, library));
                 let gate = gate.name().to_owned();
                 planned.push(Planned {
                     gate,
@@ -313,6 +314,25 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
         }
     }
     (planned, problems)
+}
+
+/// Reports the axes that a gate names and the study does not have. Such a gate would fail for every cell after the
+/// measurement.
+fn unknown_axes(parameters: &Json, settings: &Settings<'_>, library: &dyn Library) -> Vec<Problem> {
+    let axes = library.axes();
+    if axes.is_empty() {
+        return Vec::new();
+    }
+    let named = ["across", "axis"]
+        .into_iter()
+        .filter_map(|key| Some((key, parameters[key].as_str()?)));
+    let unknown = named.filter(|(_, name)| !axes.iter().any(|axis| axis == name));
+    let problem = |(key, name): (&str, &str)| {
+        let message = format!("`{name}` is not an axis of the study");
+        let problem = settings.problem(&[Step::Key(key.to_owned())], message);
+        problem.hint(remedy(name, "axes", &axes))
+    };
+    unknown.map(problem).collect()
 }
 
 /// Judges every load stage: a pure function of the parameters and the inputs.

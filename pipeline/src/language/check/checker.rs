@@ -50,8 +50,24 @@ pub fn mistakes_in(settings: &Json, schema: &Json, owner: &str) -> Vec<Problem> 
             message: mistake.message,
             hint: mistake.hint,
             definition: None,
+            part: None,
         })
         .collect()
+}
+
+/// The most keys of a mapping that are compared with each missing one.
+const MOST_COMPARED: usize = 100;
+
+/// Returns whether a mapping has keys that probably belong into the `where` that it lacks: `{clients: 4}`.
+fn chooses_without_where(view: &View<'_>, node: &Node) -> bool {
+    let unknown = node.entries().iter();
+    let mut unknown = unknown
+        .filter(|(key, _)| view.property(&key.text).is_none())
+        .peekable();
+    view.required().contains(&"where")
+        && node.get("where").is_none()
+        && unknown.peek().is_some()
+        && unknown.all(|(_, value)| !matches!(value.value, Value::Map(_)))
 }
 
 impl<'a> Checker<'a> {
@@ -290,9 +306,13 @@ impl<'a> Checker<'a> {
                 let hint = view
                     .other_word(&key.text)
                     // Only stages have keys in addition to those of the schema.
-                    .or_else(|| word_of_stages(&key.text).filter(|_| !self.other_keys.is_empty()))
+                    .or_else(|| word_of_stages(&key.text).filter(|_| self.is_of_a_stage()))
                     .map(instead)
                     .or_else(|| self.deeper(view, node, &key.text))
+                    .or_else(|| {
+                        let word = || format!("write `where: {{{}: …}}`", key.text);
+                        chooses_without_where(view, node).then(word)
+                    })
                     .or_else(|| without_space(&key.text, names.clone()))
                     .or_else(|| match closest(&key.text, names.clone()) {
                         Some(_) => None,
@@ -304,12 +324,20 @@ impl<'a> Checker<'a> {
             }
             route.pop();
         }
-        // A key that is there under another tool's word is not missing as well.
+        // A key that is there under another tool's word, or misspelt, is not missing as well. A node may have very many
+        // keys.
+        let reported = (view.closed() || self.owner.is_some()) && entries.len() <= MOST_COMPARED;
         let has_other_word = |key: &str| {
             let mut unknown = entries
                 .iter()
                 .filter(|(k, _)| view.property(&k.text).is_none());
-            unknown.any(|(k, _)| view.key_of_other_word(&k.text) == Some(key))
+            if key == "where" && chooses_without_where(view, node) {
+                return true;
+            }
+            unknown.any(|(k, _)| {
+                view.key_of_other_word(&k.text) == Some(key)
+                    || reported && closest(&k.text, view.property_names()) == Some(key)
+            })
         };
         for key in view.required() {
             if node.get(key).is_none() && !has_other_word(key) {
@@ -327,6 +355,11 @@ impl<'a> Checker<'a> {
                 }));
             }
         }
+    }
+
+    /// Returns whether the keys are those of a stage.
+    fn is_of_a_stage(&self) -> bool {
+        self.other_keys.iter().any(|key| key == "needs")
     }
 
     /// Returns the remedy for a key that belongs into a mapping beside it.

@@ -92,8 +92,16 @@ impl<'a> Alternatives<'a, '_> {
     }
 
     fn remedy(&self, word: &str, what: &str, names: &[&str]) -> String {
-        let ours = self.words.and_then(|words| words.get(word)?.as_str());
-        ours.map_or_else(|| remedy(word, what, names.iter().copied()), instead)
+        let ours = |word: &str| self.words.and_then(|words| words.get(word)?.as_str());
+        if let Some(ours) = ours(word) {
+            return instead(ours);
+        }
+        match ours("TEXT")
+            .filter(|_| what == "values" && closest(word, names.iter().copied()).is_none())
+        {
+            Some(form) => instead(&form.replace("TEXT", word)),
+            None => remedy(word, what, names.iter().copied()),
+        }
     }
 
     fn by_word(

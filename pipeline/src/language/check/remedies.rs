@@ -20,7 +20,11 @@ pub(super) fn instead(ours: &str) -> String {
 
 /// Adds the remedy to a wrong-type mistake.
 pub(super) fn wrong_type(mistake: Mistake, view: &View<'_>, node: &Node) -> Mistake {
-    let hint = match &node.value {
+    let fields = label_of(&mistake).zip(node.scalar());
+    let fields = fields.map(|((axis, label), value)| {
+        format!("give the fields of the label: write `{label}: {{NAME: {value}}}`, and read the field as `${{{axis}.NAME}}`")
+    });
+    let hint = fields.or_else(|| match &node.value {
         Value::Text(text) if is_axis(&mistake) && range(text).is_some() => {
             range(text).map(|(from, to)| format!("write `{{from: {from}, to: {to}}}`"))
         }
@@ -30,7 +34,7 @@ pub(super) fn wrong_type(mistake: Mistake, view: &View<'_>, node: &Node) -> Mist
         Value::Int(_) | Value::Float(_) | Value::Bool(_) | Value::Map(_) => {
             for_other(&node.value, view)
         }
-    };
+    });
     let mistake = match &node.value {
         Value::Null => mistake.kind(MistakeKind::NoText),
         _ => mistake,
@@ -60,6 +64,16 @@ fn only_text<'a>(view: &View<'a>) -> Option<&'a str> {
 /// Returns whether a mistake concerns a whole axis.
 fn is_axis(mistake: &Mistake) -> bool {
     matches!(mistake.route.as_slice(), [Step::Key(first), _] if first == "axes")
+}
+
+/// Returns the label of an axis that a mistake concerns, with the axis.
+fn label_of(mistake: &Mistake) -> Option<(&str, &str)> {
+    match mistake.route.as_slice() {
+        [Step::Key(first), Step::Key(axis), Step::Key(label)] if first == "axes" => {
+            Some((axis, label))
+        }
+        _ => None,
+    }
 }
 
 /// The most keys of a mapping that a remedy lists.
@@ -149,7 +163,8 @@ fn for_list(items: &[Node], view: &View<'_>) -> Option<String> {
             format!("write {} without brackets", one.json())
         }
         _ if types.iter().all(|t| ["string", "null"].contains(t)) => {
-            "write one text, without brackets".to_owned()
+            "write one text, without brackets; to try several, make them the labels of an axis, and write `\"${AXIS}\"` here"
+                .to_owned()
         }
         _ => "write one value; to measure several, make them the labels of an axis, and write `\"${AXIS}\"` here"
             .to_owned(),

@@ -1,11 +1,13 @@
 //! `sql`: a query over the tables above it, and over raw rows.
 
+mod mistakes;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Column, ColumnData, Ratio, Scalar, Table};
-use contract::{Settings, TableSpec};
+use contract::TableSpec;
 use pipeline::suggest::{closest, column_remedy, remedy};
-use pipeline::{Failure, Problem, Step};
+use pipeline::{Failure, Problem};
 use query::{Database, Expected, Kind, Limits, QueryError, Shape};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +16,8 @@ use crate::columns::Columns;
 use crate::frame::{Frame, Level, Missing, SourceRows, Spec, spans};
 use crate::intake::Load;
 use crate::operator::{Context, Draft, Reads, Scope, TypedOperator, at};
+
+use self::mistakes::{misnamed, misspelt, no_table};
 
 pub(crate) struct Sql;
 
@@ -113,7 +117,7 @@ impl TypedOperator for Sql {
         let shapes = shapes(&given.query, scope);
         let checked = query::check(&given.query, &shapes).map_err(|error| {
             let problem = match &error {
-                QueryError::NoTable(name) => scope.table(settings, &at("query"), name).err(),
+                QueryError::NoTable(name) => no_table(name, given, draft),
                 QueryError::NoColumn(name) => {
                     let hint = column_remedy(&contract::usual_name(name), query::columns(&shapes));
                     Some(settings.problem(&at("query"), error.to_string()).hint(hint))
@@ -122,10 +126,22 @@ impl TypedOperator for Sql {
                     .map(|hint| settings.problem(&at("query"), error.to_string()).hint(hint)),
                 _ => None,
             };
-            vec![problem.unwrap_or_else(|| settings.problem(&at("query"), error.to_string()))]
+            let problem = problem.unwrap_or_else(|| {
+                let problem = settings.problem(&at("query"), error.to_string());
+                match error.unknown_function() {
+                    Some(name) => problem.hint(remedy(name, "functions", QueryError::functions())),
+                    None => problem,
+                }
+            });
+            vec![match error.part(&given.query) {
+                Some(part) => problem.part(&given.query, part),
+                None => problem,
+            }]
         })?;
         let mut problems = misspelt(&checked.assumed, given, &shapes, settings, scope);
-        problems.extend(misnamed(&checked.columns, given, settings));
+        if problems.is_empty() {
+            problems.extend(misnamed(&checked.columns, given, settings));
+        }
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -159,6 +175,9 @@ impl TypedOperator for Sql {
         frame(given, &answer, &sources)
     }
 }
+
+/// The only column of a table whose columns are unknown.
+const UNKNOWN: &str = "unknown columns";
 
 /// Returns the tables that a query may read, as far as planning knows them.
 fn shapes(query: &str, scope: &Scope<'_>) -> Vec<Shape> {
@@ -219,85 +238,9 @@ fn shapes(query: &str, scope: &Scope<'_>) -> Vec<Shape> {
         // The table is unknown, and a table needs a column.
         shape
             .columns
-            .push(Column::new("unknown columns", ColumnData::Int(Vec::new())));
+            .push(Column::new(UNKNOWN, ColumnData::Int(Vec::new())));
     }
     shapes
-}
-
-/// Finds columns that resemble a known one. Axes are not known while planning, so any other name may be an axis.
-fn misspelt(
-    assumed: &[String],
-    given: &Parameters,
-    shapes: &[Shape],
-    settings: &Settings<'_>,
-    scope: &Scope<'_>,
-) -> Vec<Problem> {
-    const SHORTEST: usize = 8;
-    if shapes.iter().any(|s| scope.broken.contains(&s.name)) {
-        return Vec::new();
-    }
-    let columns: BTreeSet<&str> = shapes
-        .iter()
-        .flat_map(|s| &s.columns)
-        .map(|c| c.name.as_str())
-        .collect();
-    let names: Vec<&str> = columns.into_iter().collect();
-    let mut problems = Vec::new();
-    for name in assumed
-        .iter()
-        .filter(|n| n.len() >= SHORTEST && !given.keys.contains(n))
-    {
-        if closest(name, names.iter().copied()).is_some() {
-            let hint = remedy(name, "columns", &names);
-            let message = format!("no table the query reads has a column `{name}`");
-            let problem = settings.problem(&at("query"), message);
-            problems.push(problem.hint(format!("{hint} (if it is an axis, name it in `keys`)")));
-        }
-    }
-    problems
-}
-
-/// Finds result columns without a proper name, and settings that refer to missing columns.
-fn misnamed(columns: &[Expected], given: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    for column in columns
-        .iter()
-        .filter(|c| c.name.is_empty() || !c.name.chars().all(word))
-    {
-        problems.push(
-            settings
-                .problem(
-                    &at("query"),
-                    format!("`{}` is not a valid name for a column", column.name),
-                )
-                .hint("name it with `as`: lower-case letters, digits and underscores"),
-        );
-    }
-    if given.query.contains('*') {
-        // A star may include axes, which are not known yet.
-        return problems;
-    }
-    let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
-    let keys = given
-        .keys
-        .iter()
-        .enumerate()
-        .map(|(i, k)| (vec![Step::Key("keys".to_owned()), Step::Index(i)], k));
-    let described = given
-        .described()
-        .map(|(setting, k)| (vec![Step::Key(setting.to_owned()), Step::Key(k.clone())], k));
-    for (route, name) in keys
-        .chain(described)
-        .filter(|(_, n)| !names.contains(&n.as_str()))
-    {
-        problems.push(
-            settings
-                .problem(&route, format!("the query returns no column `{name}`"))
-                .hint(remedy(name, "columns", &names)),
-        );
-    }
-    problems
 }
 
 /// A column's metadata: unit, meaning, sides.

@@ -83,6 +83,7 @@ pub(super) fn cells<'a>(study: &'a Study, step: &'a Planned) -> Result<Step<'a>,
         earlier: &BTreeMap::new(),
         broken: &[],
         later: &[],
+        keys: &BTreeMap::new(),
         library: &NoLibrary,
     };
     let plan = operator.plan(&settings, &scope);

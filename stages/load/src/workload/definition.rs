@@ -96,6 +96,12 @@ fn is_by_workload(drawn_by: &DrawnBy) -> bool {
 /// Where prompts come from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-other-words" = {
+    "TEXT": "`{pack: {file: FILE}}`, with a line `{\"prompt\": \"TEXT\"}` in the file",
+    "random": "`words: {length: N}`", "synthetic": "`words: {length: N}`", "text": "`pack: {file: FILE}`, with a line `{\"prompt\": …}` for each prompt",
+    "file": "`dataset: {file: FILE}`", "sharegpt": "`dataset: {file: FILE}`, with the file of ShareGPT", "jsonl": "`pack: {file: FILE}`",
+    "prefix": "`shared-prefix`", "prompt": "`pack: {file: FILE}`, with a line `{\"prompt\": …}` for each prompt",
+}))]
 pub enum PromptSource {
     /// Random words of the shipped list, independent for each prompt.
     Words(Words),

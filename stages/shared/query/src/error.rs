@@ -1,6 +1,11 @@
 //! Reasons why a query has no answer.
 
 use std::fmt;
+use std::ops::Range;
+
+use crate::functions::{AGGREGATES, SCALARS};
+use crate::sandbox::ALLOWED;
+use crate::text::{place_of_name, word_at};
 
 /// The reason why a query cannot be answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +26,35 @@ pub enum QueryError {
     Limit(String),
     /// The caller raised the stop flag, or time ran out.
     Stopped,
+}
+
+impl QueryError {
+    /// Returns the bytes of the query that are at fault, if the error names them.
+    pub fn part(&self, sql: &str) -> Option<Range<usize>> {
+        match self {
+            Self::NoTable(name) | Self::NoColumn(name) | Self::NoJoinColumn(name) => {
+                place_of_name(sql, name)
+            }
+            Self::Sql(_, at) => at.and_then(|at| word_at(sql, at)),
+            Self::Refused(_) | Self::Failed(_) | Self::Limit(_) | Self::Stopped => None,
+        }
+    }
+
+    /// Returns the function that the query calls and that does not exist.
+    pub fn unknown_function(&self) -> Option<&str> {
+        match self {
+            Self::Sql(message, _) => message.strip_prefix("no such function: "),
+            _ => None,
+        }
+    }
+
+    /// Returns the names of the functions that a query may call.
+    pub fn functions() -> impl Iterator<Item = &'static str> {
+        [AGGREGATES, SCALARS, ALLOWED]
+            .into_iter()
+            .flatten()
+            .copied()
+    }
 }
 
 impl fmt::Display for QueryError {

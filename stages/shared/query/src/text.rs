@@ -2,6 +2,7 @@
 //! `order by`.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// A piece of SQL.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,15 +17,22 @@ enum Token {
 
 /// Splits SQL into words, quoted names and signs. Comments, literal text and blanks are dropped.
 fn tokens(sql: &str) -> Vec<Token> {
+    placed(sql).into_iter().map(|(token, _)| token).collect()
+}
+
+/// Splits SQL as [`tokens`] does. Returns each token with its bytes in the text; those of a quoted name do not include
+/// the quotes.
+fn placed(sql: &str) -> Vec<(Token, Range<usize>)> {
     let mut tokens = Vec::new();
-    let mut rest = sql.chars().peekable();
-    while let Some(c) = rest.next() {
+    let mut rest = sql.char_indices().peekable();
+    while let Some((start, c)) = rest.next() {
+        let next = rest.peek().map(|(_, c)| *c);
         match c {
-            '-' if rest.peek() == Some(&'-') => while rest.next().is_some_and(|c| c != '\n') {},
-            '/' if rest.peek() == Some(&'*') => {
+            '-' if next == Some('-') => while rest.next().is_some_and(|(_, c)| c != '\n') {},
+            '/' if next == Some('*') => {
                 rest.next();
                 let mut last = ' ';
-                for c in rest.by_ref() {
+                for (_, c) in rest.by_ref() {
                     if last == '*' && c == '/' {
                         break;
                     }
@@ -34,26 +42,29 @@ fn tokens(sql: &str) -> Vec<Token> {
             '\'' | '"' | '`' | '[' => {
                 let end = if c == '[' { ']' } else { c };
                 let mut text = String::new();
-                while let Some(inner) = rest.next() {
+                let mut close = sql.len();
+                while let Some((at, inner)) = rest.next() {
                     // A doubled quote is an escaped quote.
-                    if inner == end && (c == '[' || rest.next_if_eq(&end).is_none()) {
+                    if inner == end && (c == '[' || rest.next_if(|(_, c)| *c == end).is_none()) {
+                        close = at;
                         break;
                     }
                     text.push(inner);
                 }
                 if c != '\'' {
-                    tokens.push(Token::Name(text));
+                    tokens.push((Token::Name(text), start + 1..close));
                 }
             }
             c if is_word(c) => {
                 let mut text = String::from(c);
-                while let Some(c) = rest.next_if(|c| is_word(*c)) {
+                while let Some((_, c)) = rest.next_if(|(_, c)| is_word(*c)) {
                     text.push(c);
                 }
-                tokens.push(Token::Word(text));
+                let end = start + text.len();
+                tokens.push((Token::Word(text), start..end));
             }
             c if c.is_whitespace() => {}
-            c => tokens.push(Token::Sign(c)),
+            c => tokens.push((Token::Sign(c), start..start + c.len_utf8())),
         }
     }
     tokens
@@ -133,6 +144,61 @@ pub(crate) fn first_word(sql: &str) -> Option<String> {
     })
 }
 
+/// Returns whether the query returns all columns of a table: `select *`, `t.*`.
+pub fn returns_all_columns(sql: &str) -> bool {
+    let tokens = tokens(sql);
+    let opens = |token: &Token| match token {
+        Token::Word(word) => ["select", "distinct", "all"]
+            .iter()
+            .any(|w| word.eq_ignore_ascii_case(w)),
+        Token::Name(_) => false,
+        Token::Sign(c) => matches!(c, ',' | '.'),
+    };
+    tokens
+        .windows(2)
+        .any(|pair| opens(&pair[0]) && pair[1] == Token::Sign('*'))
+}
+
+/// Returns the bytes of a name in a query. In `table.column`, these are the bytes of the column. A name after `as` is a
+/// new one.
+pub fn place_of_name(sql: &str, name: &str) -> Option<Range<usize>> {
+    let tokens = placed(sql);
+    let is = |at: usize, text: &str| match tokens.get(at) {
+        Some((Token::Word(word) | Token::Name(word), _)) => word.eq_ignore_ascii_case(text),
+        _ => false,
+    };
+    let sign = |at: usize, c: char| matches!(tokens.get(at), Some((Token::Sign(s), _)) if *s == c);
+    let whole = (0..tokens.len()).find(|at| is(*at, name) && !(*at > 0 && is(at - 1, "as")));
+    if let Some(at) = whole {
+        return Some(tokens[at].1.clone());
+    }
+    let (before, last) = name.rsplit_once('.')?;
+    let at = (2..tokens.len()).find(|at| {
+        is(*at, last)
+            && sign(at - 1, '.')
+            && is(at - 2, before.rsplit('.').next().unwrap_or(before))
+    })?;
+    Some(tokens[at].1.clone())
+}
+
+/// Returns the bytes of the word, or otherwise the character, at a line and column.
+pub(crate) fn word_at(sql: &str, (line, column): (usize, usize)) -> Option<Range<usize>> {
+    let before: usize = sql
+        .split_inclusive('\n')
+        .take(line.checked_sub(1)?)
+        .map(str::len)
+        .sum();
+    let text = sql.get(before..)?;
+    let start = before + text.char_indices().nth(column.checked_sub(1)?)?.0;
+    let rest = &sql[start..];
+    let first = rest.chars().next()?;
+    let length = match is_word(first) {
+        true => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
+        false => first.len_utf8(),
+    };
+    Some(start..start + length)
+}
+
 /// Returns the line and column (in characters, from 1) of a byte.
 pub(crate) fn place(sql: &str, offset: usize) -> (usize, usize) {
     let before = sql.get(..offset).unwrap_or(sql);
@@ -164,6 +230,43 @@ mod tests {
         ] {
             assert!(!says_order(sql), "{sql}");
         }
+    }
+
+    #[test]
+    fn a_star_counts_as_columns_only_where_columns_stand() {
+        for sql in [
+            "select * from t",
+            "select t.* from t",
+            "SELECT a, * from t",
+            "select distinct * from t",
+        ] {
+            assert!(returns_all_columns(sql), "{sql}");
+        }
+        for sql in [
+            "select count(*) from t",
+            "select a * b from t",
+            "select '* ' from t -- select *",
+        ] {
+            assert!(!returns_all_columns(sql), "{sql}");
+        }
+    }
+
+    #[test]
+    fn the_place_of_a_name_is_where_it_is_read() {
+        let part =
+            |sql: &'static str, name: &str| place_of_name(sql, name).map(|at| (at.start, &sql[at]));
+        assert_eq!(
+            part("select 'b', a as b, B from t -- b", "b"),
+            Some((20, "B"))
+        );
+        assert_eq!(part("select a.x, b.x from a, b", "b.x"), Some((14, "x")));
+        assert_eq!(part("select * from \"l.r\"", "l.r"), Some((15, "l.r")));
+        assert_eq!(part("select * from l.r", "l.r"), Some((16, "r")));
+        assert_eq!(part("select 1", "x"), None);
+        let sql = "select é,\n  coutn(*) from t";
+        assert_eq!(word_at(sql, (2, 3)).map(|at| &sql[at]), Some("coutn"));
+        assert_eq!(word_at(sql, (2, 8)).map(|at| &sql[at]), Some("("));
+        assert_eq!(word_at(sql, (9, 1)), None);
     }
 
     #[test]

@@ -72,7 +72,10 @@ impl Gate for Sql {
         }
         let shapes = shapes();
         if let Err(error) = query::check(&given.query, &shapes) {
-            let problem = settings.problem(&at("query"), error.to_string());
+            let mut problem = settings.problem(&at("query"), error.to_string());
+            if let Some(part) = error.part(&given.query) {
+                problem = problem.part(&given.query, part);
+            }
             problems.push(match &error {
                 QueryError::NoTable(name) => {
                     let names = shapes.iter().map(|s| s.name.as_str());
@@ -82,7 +85,10 @@ impl Gate for Sql {
                     &contract::usual_name(name),
                     query::columns(&shapes),
                 )),
-                _ => problem,
+                _ => match error.unknown_function() {
+                    Some(name) => problem.hint(remedy(name, "functions", QueryError::functions())),
+                    None => problem,
+                },
             });
         }
         if problems.is_empty() {

@@ -1,0 +1,157 @@
+//! Mistakes in a query that planning finds.
+
+use std::collections::BTreeSet;
+
+use contract::Settings;
+use pipeline::suggest::{closest, column_remedy, did_you_mean, remedy};
+use pipeline::{Problem, Step};
+use query::{Expected, Shape};
+
+use super::{Parameters, UNKNOWN};
+use crate::keys;
+use crate::operator::{Draft, Scope, at};
+
+/// Returns the problem with a table that the query reads and that does not exist.
+pub(super) fn no_table(name: &str, given: &Parameters, draft: &Draft<'_>) -> Option<Problem> {
+    let problem = draft
+        .scope
+        .table(draft.settings, &at("query"), name)
+        .err()?;
+    let Some((stage, output)) = name.rsplit_once('.') else {
+        return Some(problem);
+    };
+    if draft.scope.earlier.contains_key(output) {
+        return Some(problem);
+    }
+    let raw = || contract::LOAD_TABLES.iter().map(|table| table.name);
+    if raw().any(|table| table == output) {
+        let quoted = query::mentioned(&given.query).contains(&name.to_lowercase());
+        return Some(match quoted {
+            true => problem,
+            false => problem.hint(format!(
+                "write `\"{name}\"`, in double quotes, because the name has a dot"
+            )),
+        });
+    }
+    Some(match closest(output, raw()) {
+        Some(table) => problem.hint(did_you_mean(format!("{stage}.{table}"))),
+        None => problem,
+    })
+}
+
+/// Finds columns that no table can have. If a table's columns are unknown, finds those that resemble a known one.
+pub(super) fn misspelt(
+    assumed: &[String],
+    given: &Parameters,
+    shapes: &[Shape],
+    settings: &Settings<'_>,
+    scope: &Scope<'_>,
+) -> Vec<Problem> {
+    const SHORTEST: usize = 8;
+    if shapes.iter().any(|s| scope.broken.contains(&s.name)) {
+        return Vec::new();
+    }
+    let columns: BTreeSet<&str> = shapes
+        .iter()
+        .flat_map(|s| &s.columns)
+        .map(|c| c.name.as_str())
+        .collect();
+    let names: Vec<&str> = columns.into_iter().collect();
+    let axes = scope.library.axes();
+    let closed = !axes.is_empty() && !names.contains(&UNKNOWN);
+    let keys = readable_keys(shapes, &axes, scope);
+    let mut problems = Vec::new();
+    if closed {
+        let candidates: Vec<(&str, &str)> = query::columns(shapes)
+            .chain(keys.iter().map(|(table, key)| (*table, key.as_str())))
+            .collect();
+        for name in assumed.iter().filter(|name| {
+            !keys.iter().any(|(_, key)| key.eq_ignore_ascii_case(name))
+                && !keys::renamed(name, &axes)
+        }) {
+            let message = format!("no table the query reads has a column `{name}`");
+            let hint = column_remedy(&contract::usual_name(name), candidates.iter().copied());
+            let problem = settings.problem(&at("query"), message).hint(hint);
+            problems.push(match query::place_of_name(&given.query, name) {
+                Some(part) => problem.part(&given.query, part),
+                None => problem,
+            });
+        }
+        return problems;
+    }
+    for name in assumed
+        .iter()
+        .filter(|n| n.len() >= SHORTEST && !given.keys.contains(n))
+    {
+        if closest(name, names.iter().copied()).is_some() {
+            let hint = remedy(name, "columns", &names);
+            let message = format!("no table the query reads has a column `{name}`");
+            let problem = settings.problem(&at("query"), message);
+            problems.push(problem.hint(format!("{hint} (if it is an axis, name it in `keys`)")));
+        }
+    }
+    problems
+}
+
+/// Returns the names that key columns of the tables of a query can have, each behind a table.
+fn readable_keys<'a>(
+    shapes: &'a [Shape],
+    axes: &[String],
+    scope: &Scope<'_>,
+) -> Vec<(&'a str, String)> {
+    let of_table = |shape: &'a Shape| {
+        let keys = match scope.keys.get(&shape.name) {
+            Some(keys) => keys.iter().cloned().collect(),
+            None => axes.to_vec(),
+        };
+        keys.into_iter().map(|key| (shape.name.as_str(), key))
+    };
+    shapes.iter().flat_map(of_table).collect()
+}
+
+/// Finds result columns without a proper name, and settings that refer to missing columns.
+pub(super) fn misnamed(
+    columns: &[Expected],
+    given: &Parameters,
+    settings: &Settings<'_>,
+) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    for column in columns
+        .iter()
+        .filter(|c| c.name.is_empty() || !c.name.chars().all(word))
+    {
+        problems.push(
+            settings
+                .problem(
+                    &at("query"),
+                    format!("`{}` is not a valid name for a column", column.name),
+                )
+                .hint("name it with `as`: lower-case letters, digits and underscores"),
+        );
+    }
+    if query::returns_all_columns(&given.query) {
+        // A star may include axes, which are not known yet.
+        return problems;
+    }
+    let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+    let keys = given
+        .keys
+        .iter()
+        .enumerate()
+        .map(|(i, k)| (vec![Step::Key("keys".to_owned()), Step::Index(i)], k));
+    let described = given
+        .described()
+        .map(|(setting, k)| (vec![Step::Key(setting.to_owned()), Step::Key(k.clone())], k));
+    for (route, name) in keys
+        .chain(described)
+        .filter(|(_, n)| !names.contains(&n.as_str()))
+    {
+        problems.push(
+            settings
+                .problem(&route, format!("the query returns no column `{name}`"))
+                .hint(remedy(name, "columns", &names)),
+        );
+    }
+    problems
+}
