@@ -154,13 +154,16 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
         error.insert(ContextKind::Suggested, saying);
         return error;
     }
+    let is_ours = ours.is_some();
     if let (ErrorKind::UnknownArgument, Some(ours)) = (error.kind(), ours) {
         error.remove(ContextKind::Suggested);
         error.insert(ContextKind::SuggestedArg, ContextValue::String(ours));
         // The usage text was made for the parser's guess.
         error.remove(ContextKind::Usage);
     }
-    drop_a_wild_guess(&mut error);
+    if !is_ours {
+        drop_a_wild_guess(&mut error);
+    }
     // The parser offers to pass any unknown option as a value. Only a negative number can be one.
     let is_word = |given: &str| {
         given
@@ -374,6 +377,7 @@ mod tests {
         assert!(!answer(&["--profile", "sweep"]).contains("--output-file"));
         assert!(answer(&["--concurency", "5"]).contains("'--concurrency'"));
         assert!(answer(&["-n", "10"]).contains("`--requests N`"));
+        assert!(answer(&["-H", "X: y"]).contains("'--header'"));
         assert!(answer(&["--vus", "10"]).contains("`--concurrency N`"));
         assert!(!answer(&["--vus", "10"]).contains("-- --vus"));
         assert!(answer(&["--stage", "30s:10"]).contains("`--ramp FROM:TO:SECONDS`"));
