@@ -242,14 +242,6 @@ fn a_slip_in_the_form_of_a_study_is_met_with_the_line() {
             .contains("hint: `count` is a field of the axis `clients`: write `${clients.count}`\n"),
         "{message}"
     );
-    // A misspelt key is not missing as well.
-    let message = hinted(
-        &project,
-        "stages:",
-        "stage:",
-        "hint: did you mean `stages`?\n",
-    );
-    assert_eq!(message.matches("error: ").count(), 1, "{message}");
 }
 
 #[test]

@@ -29,7 +29,9 @@ impl pipeline::Library for NoLibrary {
         Vec::new()
     }
     fn axes(&self) -> Vec<String> {
-        vec!["configuration".to_owned()]
+        ["block", "configuration", "concurrency", "rep"]
+            .map(str::to_owned)
+            .to_vec()
     }
     fn labels(&self, axis: &str) -> Option<Vec<(Scalar, Json)>> {
         let slots = |name: &str, slots: i64| (Scalar::Text(name.into()), json!({ "slots": slots }));

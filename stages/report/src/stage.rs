@@ -79,7 +79,13 @@ fn misnamed(parameters: &Parameters, data: &Data) -> Option<Failure> {
         )
     });
     let failed = |(section, name, key): (&str, &str, &str), miss: Miss| match miss {
-        Miss::Wrong(message) => Some(Failure::failed(message).about(&[section, name, key])),
+        Miss::Wrong(message) => Some(
+            Failure::failed(format!(
+                "{} `{name}`: {message}",
+                section.trim_end_matches('s')
+            ))
+            .about(&[section, name, key]),
+        ),
         Miss::Unread => None,
     };
     tables

@@ -55,9 +55,6 @@ pub fn mistakes_in(settings: &Json, schema: &Json, owner: &str) -> Vec<Problem> 
         .collect()
 }
 
-/// The most keys of a mapping that are compared with each missing one.
-const MOST_COMPARED: usize = 100;
-
 /// Returns whether a mapping has keys that probably belong into the `where` that it lacks: `{clients: 4}`.
 fn chooses_without_where(view: &View<'_>, node: &Node) -> bool {
     let unknown = node.entries().iter();
@@ -324,9 +321,7 @@ impl<'a> Checker<'a> {
             }
             route.pop();
         }
-        // A key that is there under another tool's word, or misspelt, is not missing as well. A node may have very many
-        // keys.
-        let reported = (view.closed() || self.owner.is_some()) && entries.len() <= MOST_COMPARED;
+        // A key that is there under another tool's word is not missing as well.
         let has_other_word = |key: &str| {
             let mut unknown = entries
                 .iter()
@@ -334,10 +329,7 @@ impl<'a> Checker<'a> {
             if key == "where" && chooses_without_where(view, node) {
                 return true;
             }
-            unknown.any(|(k, _)| {
-                view.key_of_other_word(&k.text) == Some(key)
-                    || reported && closest(&k.text, view.property_names()) == Some(key)
-            })
+            unknown.any(|(k, _)| view.key_of_other_word(&k.text) == Some(key))
         };
         for key in view.required() {
             if node.get(key).is_none() && !has_other_word(key) {

@@ -134,15 +134,14 @@ fn every_mistake_in_the_settings_is_reported_at_once_with_its_place() {
 
 #[test]
 fn an_axis_that_does_not_exist_is_a_failure_with_the_nearest_name() {
-    let (_folder, store) = store();
     let settings = json!({
         "cells": {"operator": "cell-summary"},
         "means": {"operator": "aggregate", "from": "cells", "over": ["reps"], "columns": ["ok_rate"]},
     });
-    let failure = analyze(&store, &inputs(&store), &settings).err().unwrap();
+    let problems = canonical(&settings).unwrap_err();
     assert_eq!(
-        failure.reason,
-        "table `means` (aggregate): `reps` is not a key column of the table `cells`"
+        problems[0].message,
+        "`reps` is not a key column of the table `cells`"
     );
-    assert_eq!(failure.hint.as_deref(), Some("did you mean `rep`?"));
+    assert_eq!(problems[0].hint.as_deref(), Some("did you mean `rep`?"));
 }
