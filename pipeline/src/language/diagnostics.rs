@@ -181,7 +181,7 @@ pub(crate) struct Mistake {
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
     /// The labels with which the mistake occurs first, if the settings depend on labels.
-    pub(crate) labels: Option<String>,
+    pub(crate) labels: Option<Box<str>>,
     /// The text at the place, and the bytes of it that are wrong.
     pub(crate) part: Option<Box<(String, Range<usize>)>>,
 }

@@ -239,9 +239,13 @@ impl Variant {
             Err(problems) => {
                 for problem in problems {
                     let in_definition = context.library.mistake(&problem);
-                    context.sink.add(in_definition.unwrap_or_else(|| Mistake {
-                        labels: self.labels(&problem.route, at, draft, scope),
-                        ..draft.mistake(&self.settings, problem)
+                    context.sink.add(in_definition.unwrap_or_else(|| {
+                        Mistake {
+                            labels: self
+                                .labels(&problem.route, at, draft, scope)
+                                .map(Into::into),
+                            ..draft.mistake(&self.settings, problem)
+                        }
                     }));
                 }
                 None

@@ -137,7 +137,7 @@ mod tests {
         let mut pauses = Pauses::default();
         for row in &requests {
             let own = |chunk: &&Chunk| chunk.request_id == row.request_id;
-            let own: Vec<Chunk> = chunks.iter().filter(own).cloned().collect();
+            let own: Vec<Chunk> = chunks.iter().filter(own).copied().collect();
             pauses.add(row, &own);
         }
         pauses.doubt()

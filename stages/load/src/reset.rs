@@ -496,7 +496,7 @@ mod tests {
     #[test]
     fn a_server_without_such_an_endpoint_is_left_alone() {
         let target = Target::new("http://127.0.0.1:1", "m", Api::OpenaiCompletions);
-        let emptied = empty_cache(&target, None, &counters(), &Control::quiet());
+        let emptied = empty_cache(&target, None, Some(&counters()), &Control::quiet());
         assert_eq!(emptied.unwrap(), None);
     }
 }

@@ -32,7 +32,7 @@ pub struct Tally {
     /// Those of them whose complete text arrived in one socket read.
     pub in_one_piece: u64,
     /// Times in which nothing arrived.
-    pauses: Pauses,
+    pub(crate) pauses: Pauses,
     /// Measured requests that were answered completely, but without a chunk of text. Answers of APIs that generate no
     /// text do not count.
     pub without_text: u64,

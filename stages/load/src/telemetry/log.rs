@@ -555,7 +555,7 @@ mod tests {
         let path = folder.path().join("log");
         let mut log = File::create(&path).unwrap();
         let noise = "noise\n".repeat(READ_AT_ONCE as usize / 6 + 1);
-        write!(log, "{noise}{noise}the end\n").unwrap();
+        writeln!(log, "{noise}{noise}the end").unwrap();
         let pattern = EventPattern {
             line: "^(?<word>the) end".to_owned(),
             fields: Vec::new(),
