@@ -193,6 +193,15 @@ fn the_caret_of_a_gate_is_at_the_word_of_its_query() {
         &gate("\"select cuont(*) from requests\""),
         "hint: did you mean `count`?\n",
     );
+    let metric = "hint: `ttft_ms` is a metric and not a column of a row; compute it: first_token_ns − sent_ns";
+    for name in ["ttft", "ttft_ms", "time_to_first_token"] {
+        let of_rows = gate(&format!("\"select max({name}) < 100 from requests\""));
+        hinted(&project, CHECKS, &of_rows, metric);
+    }
+    let of_rows = format!(
+        "{CELLS}\n      q: {{operator: sql, keys: [clients], query: 'select clients, max(ttft_ms) as slowest from \"ladder.requests\" group by 1'}}"
+    );
+    hinted(&project, CELLS, &of_rows, metric);
 }
 
 #[test]

@@ -29,9 +29,20 @@ impl pipeline::Library for NoLibrary {
         Vec::new()
     }
     fn axes(&self) -> Vec<String> {
-        ["block", "configuration", "concurrency", "rep"]
-            .map(str::to_owned)
-            .to_vec()
+        [
+            "block",
+            "clients",
+            "concurrency",
+            "configuration",
+            "engine",
+            "model",
+            "phase",
+            "rep",
+            "system",
+            "workload",
+        ]
+        .map(str::to_owned)
+        .to_vec()
     }
     fn labels(&self, axis: &str) -> Option<Vec<(Scalar, Json)>> {
         let slots = |name: &str, slots: i64| (Scalar::Text(name.into()), json!({ "slots": slots }));

@@ -55,7 +55,9 @@ pub use format::{ReadError, TableFormat};
 pub use interval::IntervalEnd;
 pub use limit::Limit;
 pub use lineage::{Lineage, LineageRow, LineageSource, SourceArtifact, lineage_table};
-pub use metrics::{ChunkGaps, METRICS, Metric, Timing, metric, timings, without_ratio};
+pub use metrics::{
+    ChunkGaps, METRICS, Metric, Timing, metric, metric_remedy, timings, without_ratio,
+};
 pub use narrow::NarrowRows;
 pub use order::{compare, compare_all, in_order};
 pub use parameters::{Parameter, parameters};

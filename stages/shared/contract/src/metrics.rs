@@ -128,6 +128,23 @@ pub fn metric(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|m| m.name == name)
 }
 
+/// Returns how a metric is computed from columns, for a query of rows that names it like a column. The unit may be missing,
+/// and the name may be that of another tool: `ttft`, `time_to_first_token`.
+pub fn metric_remedy(name: &str) -> Option<String> {
+    let name = crate::usual_name(name);
+    let is_meant = |m: &&Metric| {
+        m.name == name
+            || m.name
+                .rsplit_once('_')
+                .is_some_and(|(base, _)| base == name)
+    };
+    let metric = METRICS.iter().find(is_meant)?;
+    Some(format!(
+        "`{}` is a metric and not a column of a row; compute it: {}",
+        metric.name, metric.definition
+    ))
+}
+
 /// Returns a message that says why some values of a column have no ratio and what to do. A ratio needs values above 0.
 /// `otherwise` is the remedy where the column's name does not explain a 0.
 pub fn without_ratio(column: &str, values: &[f64], otherwise: &str) -> String {

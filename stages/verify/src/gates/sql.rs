@@ -81,10 +81,11 @@ impl Gate for Sql {
                     let names = shapes.iter().map(|s| s.name.as_str());
                     problem.hint(remedy(name, "tables", names))
                 }
-                QueryError::NoColumn(name) => problem.hint(column_remedy(
-                    &contract::usual_name(name),
-                    query::columns(&shapes),
-                )),
+                QueryError::NoColumn(name) => {
+                    let of_columns =
+                        || column_remedy(&contract::usual_name(name), query::columns(&shapes));
+                    problem.hint(contract::metric_remedy(name).unwrap_or_else(of_columns))
+                }
                 _ => match error.unknown_function() {
                     Some(name) => problem.hint(remedy(name, "functions", QueryError::functions())),
                     None => problem,

@@ -70,7 +70,11 @@ pub(super) fn misspelt(
                 && !keys::renamed(name, &axes)
         }) {
             let message = format!("no table the query reads has a column `{name}`");
-            let hint = column_remedy(&contract::usual_name(name), candidates.iter().copied());
+            let of_columns =
+                || column_remedy(&contract::usual_name(name), candidates.iter().copied());
+            let of_rows = shapes.iter().all(|shape| shape.name.contains('.'));
+            let hint = contract::metric_remedy(name).filter(|_| of_rows);
+            let hint = hint.unwrap_or_else(of_columns);
             let problem = settings.problem(&at("query"), message).hint(hint);
             problems.push(match query::place_of_name(&given.query, name) {
                 Some(part) => problem.part(&given.query, part),
