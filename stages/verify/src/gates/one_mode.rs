@@ -139,30 +139,10 @@ impl TypedGate for OneMode {
         wrong.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
         let texts: Vec<String> = wrong.into_iter().map(|(_, text)| text).collect();
         let observed = if texts.is_empty() {
-            let at = match coordinates - judged {
-                0 => format!("{coordinates} coordinates"),
-                _ => format!("{judged} of {coordinates} coordinates"),
-            };
-            let others = match coordinates - judged {
-                0 => String::new(),
-                _ => format!("; the others have fewer than {REQUESTS} independent requests"),
-            };
-            format!("one mode at {at}; smallest p {}{others}", show(smallest))
+            all_have_one(coordinates, judged, smallest)
         } else {
             let cells = tested.len() - coordinates;
-            let at = match (places - single, single) {
-                (whole, 0) => format!("{whole} of {coordinates} coordinates"),
-                (0, single) if cells > 0 => format!("{single} of {cells} cells"),
-                (0, single) => format!("{single} of {coordinates} coordinates"),
-                (whole, single) if cells > 0 => {
-                    format!("{whole} of {coordinates} coordinates and at {single} single cells")
-                }
-                (whole, single) => format!("{} of {coordinates} coordinates", whole + single),
-            };
-            format!(
-                "two modes at {at}: a median falls between them. Look which requests are slow: every \
-                 other one, those of one client, those of some seconds"
-            )
+            some_have_two((places - single, coordinates), (single, cells))
         };
         vec![
             Assessment::new(texts.is_empty(), observed, expected)
@@ -170,6 +150,35 @@ impl TypedGate for OneMode {
                 .of_stage(),
         ]
     }
+}
+
+/// Describes coordinates of which all that were judged have one mode.
+fn all_have_one(coordinates: usize, judged: usize, smallest: f64) -> String {
+    let smallest = show(smallest);
+    if judged == coordinates {
+        return format!("one mode at {coordinates} coordinates; smallest p {smallest}");
+    }
+    format!(
+        "one mode at {judged} of {coordinates} coordinates; smallest p {smallest}; the others have fewer than \
+         {REQUESTS} independent requests"
+    )
+}
+
+/// Describes the coordinates and the single cells that have two modes, each with the number there are.
+fn some_have_two((whole, coordinates): (usize, usize), (single, cells): (usize, usize)) -> String {
+    let at = match (whole, single) {
+        (whole, 0) => format!("{whole} of {coordinates} coordinates"),
+        (0, single) if cells > 0 => format!("{single} of {cells} cells"),
+        (0, single) => format!("{single} of {coordinates} coordinates"),
+        (whole, single) if cells > 0 => {
+            format!("{whole} of {coordinates} coordinates and at {single} single cells")
+        }
+        (whole, single) => format!("{} of {coordinates} coordinates", whole + single),
+    };
+    format!(
+        "two modes at {at}: a median falls between them. Look which requests are slow: every other one, those of one \
+         client, those of some seconds"
+    )
 }
 
 /// The dip test of a coordinate or a cell.

@@ -268,6 +268,31 @@ fn moments(arrivals: Arrivals, capacity: f64, draws: &mut Draws) -> Vec<f64> {
     (0..n).map(&mut moment).collect()
 }
 
+/// Returns the time that each request of a cell takes, from its prompt and its answer.
+fn work(
+    (arrivals, fault, place): (Arrivals, Option<(Fault, f64)>, Place),
+    whole: f64,
+    sizes: impl Iterator<Item = (Option<i64>, i64)>,
+    draws: &mut Draws,
+) -> Vec<Work> {
+    let prefill = arrivals.prefill_ms();
+    let (shared, moody, [own_prefill, own_decode]) = arrivals.noise(place.level);
+    let mut mood = 1.0;
+    let one = |(i, (prompt, tokens)): (usize, (Option<i64>, i64))| {
+        if i % shared == 0 {
+            mood = draws.factor(moody);
+        }
+        let slower = whole * mood * slower(fault, place, i);
+        Work {
+            prefill: prompt.map_or(prefill, |n| 0.1 * n as f64)
+                * slower
+                * draws.factor(own_prefill),
+            decode: 4.0 * tokens as f64 * slower * draws.factor(own_decode),
+        }
+    };
+    sizes.enumerate().map(one).collect()
+}
+
 /// Measures one cell.
 fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place) -> CellRows {
     let number = (place.configuration as u64 * 2 + place.level as u64) * BLOCKS + place.block;
@@ -291,21 +316,8 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
         .collect();
     let lengths = lengths(seed, arrivals, place, tokens, number);
     let prefill = arrivals.prefill_ms();
-    let (shared, moody, [own_prefill, own_decode]) = arrivals.noise(place.level);
-    let mut work = Vec::new();
-    let mut mood = 1.0;
-    for (i, tokens) in lengths.iter().enumerate() {
-        if i % shared == 0 {
-            mood = draws.factor(moody);
-        }
-        let slower = whole * mood * slower(fault, place, i);
-        work.push(Work {
-            prefill: prompts[i].map_or(prefill, |n| 0.1 * n as f64)
-                * slower
-                * draws.factor(own_prefill),
-            decode: 4.0 * *tokens as f64 * slower * draws.factor(own_decode),
-        });
-    }
+    let sizes = prompts.iter().copied().zip(lengths.iter().copied());
+    let work = work((arrivals, fault, place), whole, sizes, &mut draws);
     let mut server = Server {
         slots: arrivals.slots()[place.configuration],
         crowding: 0.1,
