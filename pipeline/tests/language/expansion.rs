@@ -395,8 +395,14 @@ fn aliases_cannot_blow_up() {
 #[test]
 fn of_very_many_mistakes_the_first_are_listed_and_the_rest_are_counted() {
     for between in ["\n", ", "] {
-        let keys: Vec<String> = (0..60_000).map(|i| format!("k{i}: 1")).collect();
-        let keys = keys.join(between);
+        // With the keys of an experiment: a file without any of them is one mistake.
+        let own = ["experiment: a", "seed: 1", "stages: {}"].map(str::to_owned);
+        let keys = (0..60_000).map(|i| format!("k{i}: 1"));
+        let keys = own
+            .into_iter()
+            .chain(keys)
+            .collect::<Vec<_>>()
+            .join(between);
         let text = if between == "\n" {
             keys
         } else {
