@@ -366,7 +366,7 @@ mod tests {
                 "{line}: {text}"
             );
         }
-        // A guess of the parser that has little in common with the option is no help.
+        // The parser's suggestion is dropped if it barely resembles the option.
         let wild = whole("benchtrail diff a --folder b");
         assert!(!wild.contains("similar"), "{wild}");
         let other = whole("benchtrail list gates --verbose");

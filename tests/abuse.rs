@@ -4,7 +4,6 @@
 //! of the files can be at fault.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -12,10 +11,10 @@ use serde_json::{Value, json};
 
 use crate::support::{Outcome, Project, goes_with_us};
 
-const STUDY: &str = "experiments/simulated.yaml";
+pub(crate) const STUDY: &str = "experiments/simulated.yaml";
 
 /// A project whose simulated study has run, with its bundle.
-fn published() -> &'static (Project, PathBuf) {
+pub(crate) fn published() -> &'static (Project, PathBuf) {
     static PUBLISHED: OnceLock<(Project, PathBuf)> = OnceLock::new();
     PUBLISHED.get_or_init(|| {
         let project = goes_with_us(Project::new());
@@ -30,7 +29,7 @@ fn published() -> &'static (Project, PathBuf) {
 }
 
 /// A copy of the bundle that the test may change.
-fn copy() -> (tempfile::TempDir, PathBuf) {
+pub(crate) fn copy() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let target = folder.path().join("bundle");
     let copied = std::process::Command::new("cp")
@@ -41,7 +40,7 @@ fn copy() -> (tempfile::TempDir, PathBuf) {
     (folder, target)
 }
 
-fn command(name: &str, bundle: &Path) -> Outcome {
+pub(crate) fn command(name: &str, bundle: &Path) -> Outcome {
     Project::new().run([name.as_ref(), bundle.as_os_str()])
 }
 
@@ -346,177 +345,6 @@ fn a_bundle_is_not_changed_by_commands_that_write() {
 }
 
 #[test]
-fn only_regular_files_below_the_bundle_are_opened() {
-    type Plant = fn(&Path);
-    let plants: [(&str, Plant); 4] = [
-        ("FIFO", |path| {
-            let made = std::process::Command::new("mkfifo").arg(path).status();
-            assert!(made.expect("mkfifo starts").success());
-        }),
-        ("symbolic link", |path| {
-            symlink("/dev/zero", path).expect("a link");
-        }),
-        ("symbolic link", |path| {
-            symlink("/etc/hostname", path).expect("a link");
-        }),
-        ("directory", |path| fs::create_dir(path).expect("a folder")),
-    ];
-    for place in [
-        "README.md",
-        "manifest.json",
-        "SHA256SUMS",
-        "statement.json",
-        "study.json",
-    ] {
-        for (what, plant) in plants {
-            let (_folder, bundle) = copy();
-            let path = bundle.join(place);
-            fs::remove_file(&path).expect("removable");
-            plant(&path);
-            let outcome = command("verify", &bundle);
-            let said = format!("{}{}", outcome.stdout, outcome.stderr);
-            assert!(
-                matches!(outcome.code, Some(1..=4)),
-                "{place} {what}: {said}"
-            );
-            assert!(said.contains(what), "{place} as {what}: {said}");
-        }
-    }
-}
-
-/// Runs a command that must not block on a file. A command that does is ended, and fails the test.
-fn unwaiting(project: &Project, line: &str) -> Outcome {
-    let plain = project.command(line.split(' '));
-    let mut command = std::process::Command::new("timeout");
-    command
-        .args([
-            "-s",
-            "KILL",
-            "100",
-            "sh",
-            "-c",
-            "ulimit -v 4194304 && exec \"$@\"",
-            "sh",
-        ])
-        .arg(plain.get_program())
-        .args(plain.get_args())
-        .current_dir(project.path())
-        .stdin(std::process::Stdio::null());
-    for (name, value) in plain.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command.output().expect("timeout starts").into()
-}
-
-#[test]
-fn a_fifo_or_a_device_in_the_place_of_any_file_that_a_command_reads_ends_it_with_a_reason() {
-    let project = Project::copy_of(&published().0);
-    let at = |name: &str| project.path().join(name);
-    let roots = fs::read_dir(at(".benchtrail/roots")).expect("roots").next();
-    let root = roots.expect("a root").expect("readable").path();
-    let place = root.join("place");
-    let place = place.strip_prefix(project.path()).expect("below");
-    let lease = ".benchtrail/leases/1-2.json";
-    fs::create_dir_all(at(".benchtrail/leases")).expect("writable");
-    fs::create_dir_all(at(".benchtrail/holds")).expect("writable");
-    let cases: &[(&str, &[&str])] = &[
-        (
-            STUDY,
-            &[
-                "plan experiments/simulated.yaml",
-                "run experiments/simulated.yaml",
-            ],
-        ),
-        (
-            "experiments/simulated.lock",
-            &[
-                "plan experiments/simulated.yaml",
-                "status experiments/simulated.yaml",
-                "run experiments/simulated.yaml",
-                "gc --dry-run",
-                "diff experiments/simulated.lock bundle",
-                "explore experiments/simulated.lock --export out.html",
-            ],
-        ),
-        (place.to_str().expect("text"), &["gc --dry-run"]),
-        (".benchtrail/holds/run-1-2-3", &["gc --dry-run"]),
-        (
-            "x.md",
-            &["audit x.md", "why x.md 1", "audit --foreign x.md"],
-        ),
-        (
-            "x.parquet",
-            &[
-                "show x.parquet",
-                "sql x.parquet",
-                "audit --foreign bundle/README.md --data x.parquet",
-            ],
-        ),
-        ("x.csv", &["audit --foreign bundle/README.md --data x.csv"]),
-        ("x.tar.zst", &["verify x.tar.zst", "reproduce x.tar.zst"]),
-        ("x.pem", &["verify bundle --key x.pem"]),
-        ("load.json", &["report ."]),
-    ];
-    for (name, commands) in cases {
-        for device in [false, true] {
-            let path = at(name);
-            let before = fs::read(&path).ok();
-            fs::remove_file(&path).ok();
-            if device {
-                symlink("/dev/zero", &path).expect("a link");
-            } else {
-                let made = std::process::Command::new("mkfifo").arg(&path).status();
-                assert!(made.expect("mkfifo starts").success());
-            }
-            for line in *commands {
-                let outcome = unwaiting(&project, line);
-                let said = format!("{}{}", outcome.stdout, outcome.stderr);
-                let is_reported =
-                    matches!(outcome.code, Some(1..=5)) && outcome.stderr.contains("error: ");
-                assert!(
-                    is_reported,
-                    "{line}, device {device}: {:?} {said}",
-                    outcome.code
-                );
-            }
-            fs::remove_file(&path).expect("removable");
-            if let Some(before) = before {
-                fs::write(&path, before).expect("writable");
-            }
-        }
-    }
-    // A lease that is not ours is left alone.
-    let made = std::process::Command::new("mkfifo").arg(at(lease)).status();
-    assert!(made.expect("mkfifo starts").success());
-    let outcome = unwaiting(&project, "run experiments/simulated.yaml --quiet");
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-}
-
-#[test]
-fn an_object_that_is_no_regular_file_is_not_read() {
-    let (_folder, bundle) = copy();
-    let objects = bundle.join("store/objects");
-    let folder = fs::read_dir(&objects).expect("objects").next();
-    let folder = folder.expect("a folder").expect("readable").path();
-    let object = fs::read_dir(folder).expect("objects").next();
-    let object = object.expect("an object").expect("readable").path();
-    fs::remove_file(&object).expect("removable");
-    let made = std::process::Command::new("mkfifo").arg(&object).status();
-    assert!(made.expect("mkfifo starts").success());
-    let outcome = command("verify", &bundle);
-    assert_ne!(outcome.code, Some(0));
-    assert!(
-        outcome.stdout.contains("FIFO"),
-        "{}{}",
-        outcome.stdout,
-        outcome.stderr
-    );
-}
-
-#[test]
 fn places_of_a_manifest_cannot_leave_the_bundle() {
     for evil in ["../../../etc/passwd", "/etc/passwd", "report/../../x"] {
         let (_folder, bundle) = copy();
@@ -652,165 +480,6 @@ fn a_record_that_contradicts_itself_or_its_artifacts_is_found_by_every_check() {
 }
 
 #[test]
-fn a_secret_that_a_program_inherits_and_prints_is_stored_nowhere() {
-    const STUDY: &str = r#"
-experiment: leak
-seed: 1
-engines:
-  own:
-    title: Own
-    version: "1"
-    launch:
-      program: {installed: sh}
-      arguments: ["-c", "echo \"token $LEAK_TOKEN via $LEAK_PROXY\"; exit 1", "{port}"]
-      inherit: [LEAK_TOKEN, LEAK_PROXY]
-models:
-  none: {title: None, weights: {named: {id: nothing}}}
-stages:
-  env: {kind: provision, engine: own, model: none}
-  server: {kind: serve, needs: [env]}
-  tool:
-    kind: run
-    program: {script: leak.sh}
-    interpreter: [sh]
-    inherit: [LEAK_TOKEN, LEAK_PROXY]
-    tables:
-      points: {file: points.jsonl, keys: [die], columns: {die: {type: integer}}}
-"#;
-    let project = Project::new();
-    fs::write(project.path().join("leak.yaml"), STUDY).expect("writable");
-    let script = "echo \"token $LEAK_TOKEN via $LEAK_PROXY\"; exit 1\n";
-    fs::write(project.path().join("leak.sh"), script).expect("writable");
-    let (token, password) = ("qq/Secret+12345", "correct-horse-battery");
-    let mut command = project.command(["run", "leak.yaml", "--keep-going"]);
-    command
-        .env("LEAK_TOKEN", token)
-        .env("LEAK_PROXY", format!("http://ada:{password}@proxy:3128"));
-    let ran: Outcome = command.output().expect("it starts").into();
-    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
-    let output = format!("{}{}", ran.stdout, ran.stderr);
-    assert!(
-        output.contains("token [LEAK_TOKEN] via [LEAK_PROXY]"),
-        "{output}"
-    );
-    let mut read = 0;
-    for file in crate::torture::files_below(project.path()) {
-        let bytes = fs::read(&file).expect("readable");
-        read += 1;
-        for secret in [token, password] {
-            let is_leaked = bytes.windows(secret.len()).any(|w| w == secret.as_bytes());
-            assert!(!is_leaked, "{secret} in {}", file.display());
-        }
-    }
-    assert!(read > 20, "{read} files");
-    for secret in [token, password] {
-        assert!(!output.contains(secret), "{output}");
-    }
-}
-
-#[test]
-fn a_secret_in_an_experiment_or_on_the_command_line_is_refused_and_not_repeated() {
-    const STUDY: &str = r#"
-experiment: typed
-seed: 1
-engines:
-  own:
-    title: Own
-    version: "1"
-    launch:
-      program: {running: "URL"}
-      LAUNCH
-models:
-  none: {title: None, weights: {named: {id: m}}}
-stages:
-  env: {kind: provision, engine: own, model: none}
-  server: {kind: serve, needs: [env]}
-  ladder: {kind: load, needs: [server], workload: short-decode, arrival: {closed-loop: {clients: 1}}, requests: 4LOAD}
-"#;
-    let secret = "hunter2-hunter2";
-    let url = "http://127.0.0.1:9";
-    let project = Project::new();
-    for (url, launch, load) in [
-        (&*format!("http://ada:{secret}@127.0.0.1:9"), "", ""),
-        (&*format!("{url}/v1?api_key={secret}"), "", ""),
-        (url, &*format!("api-key: {secret}"), ""),
-        (url, &*format!("api-key-env: {secret}"), ""),
-        (
-            url,
-            "",
-            &*format!(", headers: {{Authorization: Bearer {secret}}}"),
-        ),
-        (url, "", &*format!(", headers: {{X-Api-Key: {secret}}}")),
-        (url, "", &*format!(", api-key: {secret}")),
-        (url, "", &*format!(", api-key-env: {secret}")),
-        (
-            url,
-            "",
-            &*format!(", metrics: \"http://ada:{secret}@127.0.0.1:9\""),
-        ),
-    ] {
-        let text = STUDY.replace("URL", url).replace("LAUNCH", launch);
-        let text = text.replace("4LOAD", &format!("4{load}"));
-        fs::write(project.path().join("typed.yaml"), text).expect("writable");
-        for command in [&["plan", "typed.yaml"][..], &["run", "typed.yaml"]] {
-            let outcome = project.run(command);
-            let case = format!("{url} {launch} {load} {command:?}");
-            let all = format!("{}{}", outcome.stdout, outcome.stderr);
-            // A variable that is not set is a fault of the machine.
-            assert!(matches!(outcome.code, Some(2 | 4)), "{case}: {all}");
-            assert!(!all.contains(secret), "{case}: {all}");
-        }
-    }
-    let launched = "launch: {program: {installed: server}, arguments: [\"{port}\"ARGUMENTS], environment: {VARIABLES}}";
-    for (arguments, variables) in [
-        ("", &*format!("HF_TOKEN: {secret}")),
-        ("", &*format!("HTTPS_PROXY: \"http://ada:{secret}@proxy\"")),
-        ("", "NAME: hf_KEY"),
-        (&*format!(", --api-key, {secret}"), ""),
-        (&*format!(", \"--hf-token={secret}\""), ""),
-        (", --key, hf_KEY", ""),
-    ] {
-        let launch = launched
-            .replace("ARGUMENTS", arguments)
-            .replace("VARIABLES", variables);
-        // Assembled here, so that a search of this file finds no key.
-        let launch = launch.replace("KEY", &"hunter2H".repeat(4));
-        let text = STUDY.replace(
-            "launch:\n      program: {running: \"URL\"}\n      LAUNCH",
-            &launch,
-        );
-        fs::write(
-            project.path().join("typed.yaml"),
-            text.replace("4LOAD", "4"),
-        )
-        .expect("writable");
-        for command in [
-            &["plan", "typed.yaml"][..],
-            &["run", "typed.yaml", "--trust"],
-        ] {
-            let outcome = project.run(command);
-            let all = format!("{}{}", outcome.stdout, outcome.stderr);
-            assert_eq!(outcome.code, Some(2), "{launch}: {all}");
-            assert!(
-                !all.contains("hunter2") && all.contains("inherit"),
-                "{launch}: {all}"
-            );
-        }
-    }
-    for header in ["Authorization: Bearer", "X-Api-Key:", "authorization="] {
-        let header = format!("{header} {secret}");
-        let outcome = project.run(["load", url, "--requests", "2", "--header", &header]);
-        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-        assert!(!outcome.stderr.contains(secret), "{}", outcome.stderr);
-    }
-    for file in crate::torture::files_below(&project.path().join(".benchtrail")) {
-        let bytes = fs::read(&file).expect("readable");
-        let is_leaked = bytes.windows(secret.len()).any(|w| w == secret.as_bytes());
-        assert!(!is_leaked, "{}", file.display());
-    }
-}
-
-#[test]
 fn what_a_bundle_says_about_itself_is_never_a_line_of_the_verdict() {
     let (_folder, bundle) = copy();
     edit(&bundle.join("manifest.json"), |text| {
@@ -876,38 +545,6 @@ fn a_remedy_for_a_damaged_bundle_is_for_whoever_received_it() {
         outcome.stderr
     );
     assert!(!outcome.stderr.contains("fsck"), "{}", outcome.stderr);
-}
-
-#[test]
-fn a_file_of_terabytes_in_the_place_of_a_key_or_a_lock_is_refused_before_it_is_read() {
-    let (project, bundle) = published();
-    // Other tests copy the project, and a copy would have no hole.
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let large = folder.path().join("large");
-    // A hole: it takes no disk.
-    let file = fs::File::create(&large).expect("a file");
-    file.set_len(1 << 42).expect("a hole");
-    let large = large.to_str().expect("text");
-    let bundle = bundle.to_str().expect("text");
-    let lock = folder.path().join("large.lock");
-    fs::write(&lock, "benchtrail lock 1\n").expect("writable");
-    let file = fs::File::options().write(true).open(&lock);
-    file.and_then(|file| file.set_len(1 << 42)).expect("a hole");
-    let lock = lock.to_str().expect("text");
-    for words in [
-        vec!["verify", bundle, "--key", large],
-        vec!["publish", STUDY, "--author", "A", "--key", large],
-        vec!["load", "https://127.0.0.1:1", "--ca-file", large],
-        vec!["diff", lock, STUDY],
-    ] {
-        let outcome = project.run(&words);
-        assert_ne!(outcome.code, Some(0), "{words:?}");
-        assert!(
-            outcome.stderr.contains("the limit is "),
-            "{words:?}: {}",
-            outcome.stderr
-        );
-    }
 }
 
 #[test]

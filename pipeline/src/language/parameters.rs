@@ -36,7 +36,7 @@ fn undeclared(name: &str, given: &str, root: &Node, entries: &[(Key, Node)]) -> 
     )
 }
 
-/// Reports a section of parameters that is no mapping.
+/// Reports an error if the section of parameters is not a mapping.
 fn must_be_a_mapping(section: Option<&Node>, sink: &Sink) {
     let Some(section) = section.filter(|s| !matches!(s.value, Value::Map(_) | Value::Null)) else {
         return;

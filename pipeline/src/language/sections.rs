@@ -32,7 +32,7 @@ pub(super) fn no_experiment(root: &Node, schema: &Json, registry: &Registry) -> 
     let message = match other {
         Some((_, what)) => format!("this is {what}, not an experiment"),
         None => format!(
-            "this is no experiment: it has none of the keys {}",
+            "this is not an experiment: the required keys {} are missing",
             list(needed)
         ),
     };

@@ -77,7 +77,8 @@ pub(crate) fn unknown(
     let possible = readable(parameters, axes, earlier);
     let named = LISTS.iter().chain(&NAMES);
     let named = named.flat_map(|key| names_at(parameters, key));
-    // Without a design there are no blocks. If the design is misspelt, that is the mistake; otherwise, the dry run finds it.
+    // The axis `block` comes from the design. If `design` is misspelt, planning already reports that; if it is missing, the
+    // dry run reports the axis.
     let no_design = |name: &str| name == BLOCK && !axes.iter().any(|axis| axis == BLOCK);
     let wrong = named
         .chain(pair(parameters))

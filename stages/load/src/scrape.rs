@@ -195,7 +195,7 @@ pub(crate) struct Scraped {
 }
 
 /// Parses the Prometheus text format: `name{labels} value [timestamp]`. Samples that are not finite are left out, because
-/// a quantile of nothing is NaN. Lines that are no samples, and further samples of a series, are left out and reported.
+/// a quantile without observations is NaN. Malformed lines and repeated samples of a series are skipped and reported.
 ///
 /// # Errors
 /// If no line is a sample although there are lines, or there are too many samples; one sentence.
@@ -229,11 +229,14 @@ pub(crate) fn parse(text: &str, at_ns: i64) -> Result<Scraped, String> {
             start_of(wrong[0])
         ));
     }
-    for (lines, what) in [(wrong, "are no samples"), (twice, "repeat a series of it")] {
+    for (lines, what) in [
+        (wrong, "are not samples"),
+        (twice, "repeat an earlier series"),
+    ] {
         if let Some(first) = lines.first() {
             let (count, first) = (lines.len(), start_of(first));
             scraped.odd.push(format!(
-                "an answer has lines that {what}; left out: {count}, the first `{first}`"
+                "an answer has lines that {what}; {count} skipped, the first `{first}`"
             ));
         }
     }
@@ -313,7 +316,7 @@ mod tests {
         );
         assert_eq!(
             scraped.odd,
-            ["an answer has lines that are no samples; left out: 1, the first `broken`"]
+            ["an answer has lines that are not samples; 1 skipped, the first `broken`"]
         );
     }
 
@@ -374,7 +377,7 @@ mod tests {
         assert_eq!(values, [100.0, 7.0]);
         assert_eq!(
             scraped.odd,
-            ["an answer has lines that repeat a series of it; left out: 2, the first `a 5`"]
+            ["an answer has lines that repeat an earlier series; 2 skipped, the first `a 5`"]
         );
     }
 

@@ -117,7 +117,9 @@ impl Sampler {
             let took = i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX);
             let ahead_ns = there
                 .checked_sub(asked.saturating_add(took / 2))
-                .ok_or_else(|| format!("its clock is at {there} ns, which is no time"))?;
+                .ok_or_else(|| {
+                    format!("its clock reports {there} ns, which is not a valid time")
+                })?;
             let clocks = Clocks {
                 ahead_ns,
                 bound_ns: took / 2,
