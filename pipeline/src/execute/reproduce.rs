@@ -305,14 +305,12 @@ impl Again<'_> {
     fn execute(&self, record: &Record) -> Result<Reproduction, String> {
         let recipe = &record.recipe;
         let kind = self.pure_kind(&record.stage, recipe)?;
-        if kind.semantic_version() != recipe.semantic_version {
+        let version = kind.semantic_version_of(&recipe.parameters);
+        if version != recipe.semantic_version {
             let reason = format!(
                 "it was made by version {} of the kind `{}` (benchtrail {}), but this program has \
-                 version {}; use the program that made it",
-                recipe.semantic_version,
-                recipe.kind,
-                record.build.version,
-                kind.semantic_version()
+                 version {version}; use the program that made it",
+                recipe.semantic_version, recipe.kind, record.build.version,
             );
             return Ok(Reproduction::OtherVersion { reason });
         }

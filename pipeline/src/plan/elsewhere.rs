@@ -381,7 +381,7 @@ impl Session<'_> {
             let record = Record::parse(&self.store.get_document(&record).ok()?).ok()?;
             let recipe = record.recipe;
             let same = recipe.kind == node.stage.kind
-                && recipe.semantic_version == node.kind.semantic_version()
+                && recipe.semantic_version == node.kind.semantic_version_of(&recipe.parameters)
                 && value_digest(&recipe.parameters) == node.parameters[set as usize];
             same.then_some(recipe.facets)
         };

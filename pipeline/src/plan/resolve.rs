@@ -276,11 +276,14 @@ impl Session<'_> {
             .needs
             .iter()
             .map(|n| experiment.stages[n.stage].name.as_str());
+        let set = node.stage.cells[i].parameters as usize;
         Ok(key_of(HeadParts {
             kind: &node.stage.kind,
-            semantic_version: node.kind.semantic_version(),
+            semantic_version: node
+                .kind
+                .semantic_version_of(&node.stage.parameter_sets[set]),
             seed: experiment.seed,
-            parameters: &node.parameters[node.stage.cells[i].parameters as usize],
+            parameters: &node.parameters[set],
             replicate: &replicate,
             inputs: names.zip(lists),
             facets: &facets,
@@ -417,7 +420,7 @@ impl Session<'_> {
         Recipe {
             format: Recipe::current_format(),
             kind: node.stage.kind.clone(),
-            semantic_version: node.kind.semantic_version(),
+            semantic_version: node.kind.semantic_version_of(parameters),
             seed: experiment.seed,
             parameters: parameters.clone(),
             replicate: experiment.replicate(stage, &node.stage.cells[i].at),

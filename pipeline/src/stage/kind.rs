@@ -111,6 +111,12 @@ pub trait StageKind: Send + Sync {
     /// inputs would mean something different.
     fn semantic_version(&self) -> u32;
 
+    /// Returns the version for a cell with these canonical parameters, which is the one in its key. It differs from that
+    /// of the kind where only some parameters changed their meaning, so that the other cells stay cached.
+    fn semantic_version_of(&self, _parameters: &Json) -> u32 {
+        self.semantic_version()
+    }
+
     /// Returns how results may be reused.
     fn class(&self) -> Class;
 

@@ -599,7 +599,7 @@ fn options_that_name_nothing_are_errors_with_a_suggestion() {
     });
     assert!(
         none.0.contains("no cell has these coordinates")
-            && none.1.starts_with("the cells of `ladder` are"),
+            && none.1 == "the labels of `rep` are `1`, `2`",
         "{none:?}"
     );
 }

@@ -463,3 +463,14 @@ fn a_cell_whose_requests_were_all_abandoned_has_the_remedy() {
     assert!(hint(&[cancelled]).contains("raise `cancel.after`"));
     assert!(hint(&[cancelled, timeout]).contains("the server's log"));
 }
+
+#[test]
+fn the_version_of_the_model_of_a_server_re_keys_simulated_cells_alone() {
+    let version = |simulate: Json| Load.semantic_version_of(&json!({"simulate": simulate}));
+    assert_eq!(version(Json::Null), Load.semantic_version());
+    assert_eq!(
+        Load.semantic_version_of(&json!({})),
+        Load.semantic_version()
+    );
+    assert_ne!(version(json!({"server": "plain"})), Load.semantic_version());
+}
