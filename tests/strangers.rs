@@ -634,7 +634,7 @@ fn a_file_of_another_tool_is_one_mistake() {
         ),
         (
             "target: http://127.0.0.1\nload: 4\n",
-            "it has none of the keys `experiment`, `seed`, `stages`",
+            "this is not an experiment: the required keys `experiment`, `seed`, `stages` are missing",
         ),
     ] {
         fs::write(project.path().join("other.yaml"), text).unwrap();
