@@ -58,8 +58,8 @@ pub(super) fn search(
             if !quiet {
                 let share = format!(
                     "{} of {} within bounds",
-                    probe.tried.good,
-                    counted(probe.tried.requests, "request")
+                    probe.tried.good(),
+                    counted(probe.tried.requests(), "request")
                 );
                 complain(&format!(
                     "probe {}: {}: {share}: {}",
@@ -111,11 +111,11 @@ fn row(probe: &Probe) -> Vec<String> {
         probe.probe.to_string(),
         probe.level.to_string(),
         probe.tried.sent.to_string(),
-        probe.tried.requests.to_string(),
-        probe.tried.good.to_string(),
+        probe.tried.requests().to_string(),
+        probe.tried.good().to_string(),
         format!(
             "{:.3}",
-            probe.tried.good as f64 / probe.tried.requests.max(1) as f64
+            probe.tried.good() as f64 / probe.tried.requests().max(1) as f64
         ),
         format!("{:.3}–{:.3}", probe.interval.0, probe.interval.1),
         format!("{}{by}", probe.verdict.word()),
@@ -167,9 +167,10 @@ fn json_of(arguments: &LoadArgs, files: &SearchFiles) -> Value {
     let probes = outcome.probes.iter().map(|p| {
         json!({
             "probe": p.probe, "level": p.level.number(),
-            "sent": p.tried.sent, "requests": p.tried.requests, "good": p.tried.good,
-            "warm_in_s": matches!(p.level, load::SearchLevel::Rate(_)).then_some(p.tried.warm_in_s),
+            "sent": p.tried.sent, "requests": p.tried.requests(), "good": p.tried.good(),
+            "warm_in_s": p.tried.warm_in_s,
             "level_requests": p.pooled.requests, "level_good": p.pooled.good,
+            "level_independent": p.pooled.independent,
             "lower": p.interval.0, "upper": p.interval.1,
             "verdict": p.verdict.word(), "by_share": p.by_share,
         })

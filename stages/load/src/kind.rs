@@ -62,11 +62,13 @@ impl StageKind for Load {
         8
     }
 
-    /// The model of a server changes more often than the load generator, and simulated cells cost little.
+    /// The model of a server and the rules of a search change more often than the load generator, which measures the
+    /// cells of most studies.
     fn semantic_version_of(&self, parameters: &Json) -> u32 {
-        match parameters["simulate"].is_null() {
-            true => self.semantic_version(),
-            false => 9,
+        match (&parameters["search"], &parameters["simulate"]) {
+            (Json::Null, Json::Null) => self.semantic_version(),
+            (Json::Null, _) => 9,
+            (_, _) => 10,
         }
     }
 

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use contract::{Request, RequestStatus};
 
+use crate::search::Judged;
+
 /// The figures of a sample; milliseconds unless stated otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Distribution {
@@ -171,6 +173,28 @@ pub(crate) fn tpot(row: &Request) -> Option<f64> {
 }
 
 impl Slo {
+    /// Returns whether a request was answered within every bound, and how close it came to one.
+    pub(crate) fn judged(&self, row: &Request) -> Judged {
+        let ratio = |bound: Option<f64>, value: Option<f64>| {
+            bound.map(|bound| value.map(|value| value / bound))
+        };
+        let ratios = [
+            ratio(self.ttft_ms, ttft(row)),
+            ratio(self.tpot_ms, tpot(row)),
+            ratio(self.e2e_ms, e2e(row)),
+        ];
+        // A bound on a latency that the request lacks is not met.
+        let strain = ratios
+            .into_iter()
+            .flatten()
+            .try_fold(0.0, |most: f64, ratio| Some(most.max(ratio?)))
+            .filter(|_| row.status == RequestStatus::Ok);
+        Judged {
+            good: strain.is_some() && self.kept(row),
+            strain,
+        }
+    }
+
     pub(crate) fn kept(&self, row: &Request) -> bool {
         let keeps = |bound: Option<f64>, value: Option<f64>| match bound {
             Some(bound) => value.is_some_and(|v| v <= bound),

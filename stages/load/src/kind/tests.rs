@@ -465,7 +465,7 @@ fn a_cell_whose_requests_were_all_abandoned_has_the_remedy() {
 }
 
 #[test]
-fn the_version_of_the_model_of_a_server_re_keys_simulated_cells_alone() {
+fn the_versions_of_searches_and_of_the_model_of_a_server_re_key_their_cells_alone() {
     let version = |simulate: Json| Load.semantic_version_of(&json!({"simulate": simulate}));
     assert_eq!(version(Json::Null), Load.semantic_version());
     assert_eq!(
@@ -473,4 +473,12 @@ fn the_version_of_the_model_of_a_server_re_keys_simulated_cells_alone() {
         Load.semantic_version()
     );
     assert_ne!(version(json!({"server": "plain"})), Load.semantic_version());
+    let searching = |simulate: Json| {
+        Load.semantic_version_of(&json!({"search": {"up-to": 8}, "simulate": simulate}))
+    };
+    assert_ne!(searching(Json::Null), Load.semantic_version());
+    assert_ne!(
+        searching(json!({"server": "plain"})),
+        version(json!({"server": "plain"}))
+    );
 }

@@ -2,19 +2,17 @@
 //!
 //! Levels double from the lowest until one is missed. Then the bracket is halved (in the middle for clients, at the
 //! geometric mean for rates) until it is narrow enough. Each level is judged by the 95 % Wilson interval of its share
-//! of good requests: kept if the interval is at or above the required share, missed if it is below. A level begins with
-//! the fewest requests that can show it kept (if all are good), but at least a quarter of those allowed, and for a rate
-//! at least as many as show an overload. While the interval contains the required share, as many again are sent, until
-//! those allowed are spent. Then the share itself decides. The number of requests is therefore bounded, and the search
-//! ends by itself.
+//! of good requests: kept if the interval is at or above the required share, missed if it is below. The requests of a
+//! wave of clients count as fewer independent ones (`share`). A level begins with the fewest requests that can show it
+//! kept (if all are good), but at least a quarter of those allowed, and for a rate at least as many as show an overload.
+//! While the interval contains the required share, as many again are sent, until those allowed are spent. Then the share
+//! itself decides. The number of requests is therefore bounded, and the search ends by itself.
 
 use std::fmt;
 
 use super::overload::{Overload, Undecided};
+use super::share::{Judged, fewest, independent, wilson};
 use contract::ProbeVerdict;
-
-/// The two-sided 95 % quantile of the standard normal distribution.
-const Z: f64 = 1.959_963_984_540_054;
 
 /// A level of load.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,29 +73,56 @@ impl fmt::Display for Level {
 }
 
 /// The result of sending requests at a level.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tried {
     /// Requests sent.
     pub sent: u64,
-    /// For an open loop, the requests due after the warm-in; for a closed loop, all requests.
-    pub requests: u64,
-    /// The number of `requests` answered within every bound.
-    pub good: u64,
-    /// How long the warm-in of an open loop took, s.
+    /// The requests due after the warm-in, in the order in which they were due.
+    pub(crate) judged: Vec<Judged>,
+    /// How long the warm-in took, s.
     pub warm_in_s: f64,
 }
 
+impl Tried {
+    /// Returns the number of judged requests.
+    pub fn requests(&self) -> u64 {
+        self.judged.len() as u64
+    }
+
+    /// Returns the number of judged requests answered within every bound.
+    pub fn good(&self) -> u64 {
+        self.judged.iter().filter(|one| one.good).count() as u64
+    }
+}
+
 /// The judged requests of a level.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pooled {
     /// Their number.
     pub requests: u64,
     /// The number of requests answered within every bound.
     pub good: u64,
+    /// The number of independent requests that they are worth.
+    pub independent: f64,
+}
+
+impl Pooled {
+    fn of(level: Level, probes: &[Vec<Judged>]) -> Self {
+        let all = || probes.iter().flatten();
+        Self {
+            requests: all().count() as u64,
+            good: all().filter(|one| one.good).count() as u64,
+            independent: independent(level, probes),
+        }
+    }
+
+    fn share(&self) -> f64 {
+        self.good as f64 / self.requests.max(1) as f64
+    }
 }
 
 /// One run at one level.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Probe {
     /// Its number, from 1.
     pub probe: usize,
@@ -135,26 +160,6 @@ impl Found {
     }
 }
 
-/// Returns the 95 % interval of a share (Wilson 1927); (0, 1) without trials.
-pub(crate) fn wilson(good: u64, n: u64) -> (f64, f64) {
-    if n == 0 {
-        return (0.0, 1.0);
-    }
-    let (n, share) = (n as f64, good as f64 / n as f64);
-    let middle = share + Z * Z / (2.0 * n);
-    let half = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
-    let scale = 1.0 + Z * Z / n;
-    (
-        ((middle - half) / scale).max(0.0),
-        ((middle + half) / scale).min(1.0),
-    )
-}
-
-/// Returns the fewest requests after which a level can be kept, if all of them are good.
-fn fewest(attainment: f64) -> u64 {
-    (Z * Z * attainment / (1.0 - attainment)).ceil() as u64
-}
-
 /// How levels are judged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rules {
@@ -186,14 +191,14 @@ pub(crate) fn bisect<E>(
     let ended = loop {
         match judge(level, warm_in_s, rules, &mut outcome.probes, probe, watch) {
             Err(error) => break Err(error),
-            Ok(Judged::Kept { warm_in_s: seen }) => {
+            Ok(Outcome::Kept { warm_in_s: seen }) => {
                 (outcome.kept, warm_in_s) = (Some(level), seen);
                 if outcome.missed.is_none() && level.number() >= up_to {
                     break Ok(());
                 }
             }
-            Ok(Judged::Missed) => outcome.missed = Some(level),
-            Ok(Judged::Undecided(undecided)) => {
+            Ok(Outcome::Missed) => outcome.missed = Some(level),
+            Ok(Outcome::Undecided(undecided)) => {
                 outcome.undecided = Some(undecided);
                 break Ok(());
             }
@@ -211,7 +216,7 @@ pub(crate) fn bisect<E>(
 }
 
 /// The final verdict on a level.
-enum Judged {
+enum Outcome {
     Kept { warm_in_s: f64 },
     Missed,
     Undecided(Undecided),
@@ -225,17 +230,17 @@ fn judge<E>(
     probes: &mut Vec<Probe>,
     probe: &mut dyn FnMut(usize, Level, u64) -> Result<Tried, E>,
     watch: &mut dyn FnMut(&Probe),
-) -> Result<Judged, E> {
+) -> Result<Outcome, E> {
     let Rules {
         attainment,
         requests,
         overload,
         ..
     } = *rules;
-    // Arrivals per second; 0 for a closed loop, whose clients wait for the server.
-    let rate = match level {
-        Level::Rate(rate) => rate,
-        Level::Clients(_) => 0.0,
+    // Arrivals per second; 0 for a closed loop, whose clients wait for the server. Its first wave is the warm-in.
+    let (rate, wave) = match level {
+        Level::Rate(rate) => (rate, 0),
+        Level::Clients(clients) => (0.0, u64::from(clients)),
     };
     let least = (rate * overload.needed_s).ceil() as u64;
     let allowed = requests.max(least);
@@ -246,9 +251,10 @@ fn judge<E>(
     };
     // More load lengthens answers, and therefore the warm-in, so twice the warm-in is planned.
     let with_warm_in = |judged: u64, warm_in_s: f64| {
-        (judged + (2.0 * rate * warm_in_s).ceil() as u64).min(longest)
+        (judged + wave + (2.0 * rate * warm_in_s).ceil() as u64).min(longest)
     };
-    let mut pooled = Pooled::default();
+    // The judged requests of the probes that were long enough.
+    let mut so_far: Vec<Vec<Judged>> = Vec::new();
     let mut judged = fewest(attainment)
         .max(requests / 4)
         .min(requests)
@@ -260,13 +266,11 @@ fn judge<E>(
         let arrivals_s = if rate > 0.0 { next as f64 / rate } else { 0.0 };
         // Rounding to whole arrivals may have removed one.
         let short = rate > 0.0 && (arrivals_s - tried.warm_in_s - overload.needed_s) * rate <= -1.0;
-        let with = Pooled {
-            requests: pooled.requests + tried.requests,
-            good: pooled.good + tried.good,
-        };
-        let interval = wilson(with.good, with.requests);
-        let spent = allowed.saturating_sub(with.requests) < least.max(1) || tried.requests == 0;
-        let share = with.good as f64 / with.requests.max(1) as f64;
+        so_far.push(tried.judged.clone());
+        let pooled = Pooled::of(level, &so_far);
+        let interval = wilson(pooled.share(), pooled.independent);
+        let spent =
+            allowed.saturating_sub(pooled.requests) < least.max(1) || tried.judged.is_empty();
         let (verdict, by_share) = if interval.1 < attainment {
             (ProbeVerdict::Missed, false)
         } else if short {
@@ -275,16 +279,17 @@ fn judge<E>(
             (ProbeVerdict::Kept, false)
         } else if !spent {
             (ProbeVerdict::Undecided, false)
-        } else if share >= attainment {
+        } else if pooled.share() >= attainment {
             (ProbeVerdict::Kept, true)
         } else {
             (ProbeVerdict::Missed, true)
         };
+        let warm_in_s = tried.warm_in_s;
         let seen = Probe {
             probe: number,
             level,
             tried,
-            pooled: with,
+            pooled,
             interval,
             verdict,
             by_share,
@@ -293,14 +298,12 @@ fn judge<E>(
         probes.push(seen);
         match verdict {
             ProbeVerdict::Kept => {
-                return Ok(Judged::Kept {
-                    warm_in_s: tried.warm_in_s,
-                });
+                return Ok(Outcome::Kept { warm_in_s });
             }
-            ProbeVerdict::Missed => return Ok(Judged::Missed),
+            ProbeVerdict::Missed => return Ok(Outcome::Missed),
             ProbeVerdict::Undecided if short && next == longest => {
-                let (warm_in_s, needed_s) = (tried.warm_in_s, overload.needed_s);
-                return Ok(Judged::Undecided(Undecided {
+                let needed_s = overload.needed_s;
+                return Ok(Outcome::Undecided(Undecided {
                     level,
                     arrivals_s,
                     warm_in_s,
@@ -308,11 +311,12 @@ fn judge<E>(
                 }));
             }
             ProbeVerdict::Undecided => {
-                if !short {
-                    pooled = with;
+                if short {
+                    so_far.pop();
+                } else {
                     judged = pooled.requests.min(allowed - pooled.requests).max(least);
                 }
-                next = with_warm_in(judged, tried.warm_in_s);
+                next = with_warm_in(judged, warm_in_s);
             }
         }
     }

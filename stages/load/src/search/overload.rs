@@ -17,8 +17,9 @@
 use std::fmt;
 
 use super::bisect::{Level, Tried};
+use super::share::Judged;
 
-/// The time a probe of an open loop takes.
+/// The time that a probe of an open loop takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overload {
     /// The expected warm-in before any was measured, s: the bound, within which answers begin or end.
@@ -74,37 +75,38 @@ impl fmt::Display for Undecided {
     }
 }
 
-/// A request: when it was due; how long its answer took, if there was one, ns; and whether it is good.
-pub(super) type Seen = (i64, Option<i64>, bool);
+/// A request: when it was due; how long its answer took, if there was one, ns; and how it is judged.
+pub(super) type Seen = (i64, Option<i64>, Judged);
 
 impl Tried {
-    /// Judges the requests of a probe: all those of a closed loop, and those of an open loop due after the warm-in.
+    /// Judges the requests of a probe that were due after the warm-in.
     ///
-    /// The warm-in is the time in which nine of ten answers were complete. If a server is so overloaded that this is
-    /// most of the probe, the second half is still judged, because it also shows the overload.
-    pub(super) fn at(level: Level, seen: &[Seen]) -> Self {
-        let sent = seen.len() as u64;
-        let count = |is_counted: &dyn Fn(&Seen) -> bool| {
-            seen.iter().filter(|seen| is_counted(seen)).count() as u64
+    /// For a rate, the warm-in is the time in which nine of ten answers were complete. If a server is so overloaded that
+    /// this is most of the probe, the second half is still judged, because it also shows the overload. For clients, the
+    /// warm-in is the first request of each: they all arrive at once, which happens only there.
+    pub(super) fn at(level: Level, mut seen: Vec<Seen>) -> Self {
+        // Requests that are due at the same time keep their order.
+        seen.sort_by_key(|(due, ..)| *due);
+        let (first, last) = (
+            seen.first().map_or(0, |one| one.0),
+            seen.last().map_or(0, |one| one.0),
+        );
+        let (after, warm_in) = match level {
+            Level::Clients(clients) => {
+                let after = (clients as usize).min(seen.len().saturating_sub(1));
+                (after, seen.get(after).map_or(0, |one| one.0 - first))
+            }
+            Level::Rate(_) => {
+                let mut took: Vec<i64> = seen.iter().filter_map(|(_, took, _)| *took).collect();
+                took.sort_unstable();
+                let warm_in = took.get(took.len() * 9 / 10).copied().unwrap_or(0);
+                let from = first.saturating_add(warm_in.min((last - first) / 2));
+                (seen.partition_point(|one| one.0 < from), warm_in)
+            }
         };
-        if let Level::Clients(_) = level {
-            return Self {
-                sent,
-                requests: sent,
-                good: count(&|seen| seen.2),
-                warm_in_s: 0.0,
-            };
-        }
-        let mut took: Vec<i64> = seen.iter().filter_map(|(_, took, _)| *took).collect();
-        took.sort_unstable();
-        let warm_in = took.get(took.len() * 9 / 10).copied().unwrap_or(0);
-        let due = || seen.iter().map(|(due, ..)| *due);
-        let (first, last) = (due().min().unwrap_or(0), due().max().unwrap_or(0));
-        let from = first.saturating_add(warm_in.min((last - first) / 2));
         Self {
-            sent,
-            requests: count(&|seen| seen.0 >= from),
-            good: count(&|seen| seen.0 >= from && seen.2),
+            sent: seen.len() as u64,
+            judged: seen[after..].iter().map(|one| one.2).collect(),
             warm_in_s: warm_in as f64 / 1e9,
         }
     }

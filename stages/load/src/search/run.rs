@@ -79,7 +79,7 @@ pub fn run_search(
                 let took = took.map(|(sent, done)| done - sent);
                 // The load generator sets the scheduled time of every request that it sends.
                 let scheduled_ns = row.scheduled_ns.unwrap_or_default();
-                seen.push((scheduled_ns, took, ok && slo.kept(row)));
+                seen.push((scheduled_ns, took, slo.judged(row)));
             }
             Ok(())
         })
@@ -102,7 +102,7 @@ pub fn run_search(
             Ending::Lost(lost) => Some(Failure::failed(format!("{lost}, at {level}"))),
         };
         runs.push((number, level, files));
-        failure.map_or(Ok(Tried::at(level, &seen)), Err)
+        failure.map_or_else(|| Ok(Tried::at(level, seen)), Err)
     };
     let (outcome, ended) = bisect((from, search.up_to), &rules, &mut probe, watch);
     let tables = write_tables(&outcome, &runs, folder).map_err(Failure::failed)?;

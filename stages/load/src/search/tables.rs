@@ -5,7 +5,7 @@ use std::path::Path;
 use artifacts::{Column, ColumnData, Table, TableError};
 use contract::{ProbeRow, Row as _};
 
-use super::bisect::{Found, Level, Probe};
+use super::bisect::{Found, Probe};
 
 /// Makes the table `probes`: one row per probe, in order.
 pub(super) fn probes_table(outcome: &Found) -> Result<Table, TableError> {
@@ -26,12 +26,13 @@ fn row(probe: &Probe) -> ProbeRow {
         probe: count(probe.probe as u64),
         level: probe.level.number(),
         sent: count(tried.sent),
-        warm_in: matches!(probe.level, Level::Rate(_)).then_some(tried.warm_in_s),
-        requests: count(tried.requests),
-        good: count(tried.good),
-        pass_rate: tried.good as f64 / tried.requests.max(1) as f64,
+        warm_in: tried.warm_in_s,
+        requests: count(tried.requests()),
+        good: count(tried.good()),
+        pass_rate: tried.good() as f64 / tried.requests().max(1) as f64,
         level_requests: count(probe.pooled.requests),
         level_good: count(probe.pooled.good),
+        level_independent: probe.pooled.independent,
         lower: probe.interval.0,
         upper: probe.interval.1,
         verdict: probe.verdict,

@@ -87,15 +87,12 @@ impl Sampler {
         writeln!(self.questions, "{question}")
             .and_then(|()| self.questions.flush())
             .map_err(|e| format!("the host is gone: {e}"))?;
-        let line = self
-            .answers
-            .recv_timeout(LIMIT)
-            .map_err(|e| match e {
-                RecvTimeoutError::Timeout => {
-                    format!("the host did not answer within {} s", LIMIT.as_secs())
-                }
-                RecvTimeoutError::Disconnected => "the host is gone".to_owned(),
-            })?;
+        let line = self.answers.recv_timeout(LIMIT).map_err(|e| match e {
+            RecvTimeoutError::Timeout => {
+                format!("the host did not answer within {} s", LIMIT.as_secs())
+            }
+            RecvTimeoutError::Disconnected => "the host is gone".to_owned(),
+        })?;
         let answer: Value = serde_json::from_str(&line).map_err(|e| {
             let start: String = line.chars().take(200).collect();
             format!("`{start}`: {e}")

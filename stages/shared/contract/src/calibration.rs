@@ -24,9 +24,9 @@ crate::table! {
         level: f64,
         /// requests sent, the warm-up left out
         sent: i64 ["requests"],
-        /// time in which nine of ten answers of an open loop were complete; null for clients
-        warm_in: Option<f64> ["s"],
-        /// of those sent, due after the warm-in; of clients all
+        /// of a rate: time in which nine of ten answers were complete; of clients: until the first of them sent a second request
+        warm_in: f64 ["s"],
+        /// of those sent, due after the warm-in
         requests: i64 ["requests"],
         /// of these, answered within every bound
         good: i64 ["requests"],
@@ -36,9 +36,11 @@ crate::table! {
         level_requests: i64 ["requests"],
         /// of these, answered within every bound
         level_good: i64 ["requests"],
-        /// 95 % Wilson interval of level_good ÷ level_requests: lower end
+        /// independent requests that `level_requests` are worth: fewer if those of a wave of clients share their fate
+        level_independent: f64 ["requests"],
+        /// 95 % Wilson interval of level_good ÷ level_requests with `level_independent` requests: lower end
         lower: f64 ["1"],
-        /// 95 % Wilson interval of level_good ÷ level_requests: upper end
+        /// 95 % Wilson interval of level_good ÷ level_requests with `level_independent` requests: upper end
         upper: f64 ["1"],
         /// `undecided`: more requests followed at the level, or the search ended
         verdict: ProbeVerdict,

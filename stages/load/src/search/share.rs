@@ -1,0 +1,146 @@
+//! The share of good requests at a level, and how exactly it is known.
+//!
+//! In a closed loop, so many consecutive requests as there are clients are a *wave*. They share the server's batches, so
+//! their latencies resemble each other, and many requests may say little more than one. The interval of the share
+//! therefore counts them as fewer independent ones.
+
+use statistics::effective_size_in_groups;
+
+use super::bisect::Level;
+
+/// The two-sided 95 % quantile of the standard normal distribution.
+const Z: f64 = 1.959_963_984_540_054;
+
+/// A judged request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Judged {
+    /// Whether it was answered within every bound.
+    pub good: bool,
+    /// Its latency divided by the bound, of all bounds the largest such ratio; `None` without an answer.
+    pub strain: Option<f64>,
+}
+
+/// Returns the 95 % interval of a share of which `n` independent trials are known (Wilson 1927); (0, 1) without trials.
+pub(crate) fn wilson(share: f64, n: f64) -> (f64, f64) {
+    if n <= 0.0 {
+        return (0.0, 1.0);
+    }
+    let middle = share + Z * Z / (2.0 * n);
+    let half = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
+    let scale = 1.0 + Z * Z / n;
+    (
+        ((middle - half) / scale).max(0.0),
+        ((middle + half) / scale).min(1.0),
+    )
+}
+
+/// Returns the fewest requests after which a level can be kept, if all of them are good and independent.
+pub(super) fn fewest(attainment: f64) -> u64 {
+    (Z * Z * attainment / (1.0 - attainment)).ceil() as u64
+}
+
+/// Returns the number of independent requests that the judged requests of a level's probes are worth for the share of
+/// good ones.
+///
+/// For rates, that is their number: an overload shows as a trend, which [`super::Overload`] allows for. For clients, it
+/// is the smaller of the effective sizes of "good or not" and of the strains, in waves. The strains show that the
+/// requests of a wave share their fate also where all are good. A single wave shows nothing, and counts as one request.
+pub(super) fn independent(level: Level, probes: &[Vec<Judged>]) -> f64 {
+    let n: usize = probes.iter().map(Vec::len).sum();
+    let clients = match level {
+        Level::Clients(clients) => clients.max(1) as usize,
+        Level::Rate(_) => 1,
+    };
+    if n == 0 || clients == 1 {
+        return n as f64;
+    }
+    let worth = |value: &dyn Fn(&Judged) -> Option<f64>| {
+        let waves = probes.iter().flat_map(|probe| probe.chunks(clients));
+        let waves = waves.map(|wave| wave.iter().filter_map(value).collect());
+        effective_size_in_groups(&[waves.collect()])
+    };
+    let good = worth(&|one| Some(f64::from(u8::from(one.good))));
+    // Requests without an answer have no strain, so there may be fewer values, or none.
+    let strain = worth(&|one| one.strain);
+    let share = |size: &statistics::GroupedSize| size.size / size.n as f64;
+    match (good, strain) {
+        (None, _) => 1.0,
+        (Some(good), strain) => {
+            let least = strain.as_ref().map_or(1.0, share).min(share(&good));
+            (n as f64 * least).max(1.0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(strains: &[f64]) -> Vec<Judged> {
+        strains
+            .iter()
+            .map(|strain| Judged {
+                good: *strain <= 1.0,
+                strain: Some(*strain),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn wilsons_interval_is_the_published_one() {
+        // Newcombe 1998, table I: 81 of 263, 15 of 148, 0 of 20, 1 of 29.
+        for ((good, n), (lower, upper)) in [
+            ((81.0, 263.0), (0.2553, 0.3662)),
+            ((15.0, 148.0), (0.0624, 0.1605)),
+            ((0.0, 20.0), (0.0000, 0.1611)),
+            ((1.0, 29.0), (0.0061, 0.1718)),
+        ] {
+            let interval = wilson(good / n, n);
+            assert!(
+                (interval.0 - lower).abs() < 5e-5 && (interval.1 - upper).abs() < 5e-5,
+                "{good}/{n}: {interval:?}"
+            );
+        }
+        assert_eq!(wilson(0.0, 0.0), (0.0, 1.0));
+    }
+
+    #[test]
+    fn requests_of_a_wave_that_share_their_fate_count_once() {
+        // Four waves of five clients, each with one latency.
+        let alike: Vec<f64> = [0.5, 0.6, 0.4, 0.7].iter().flat_map(|s| [*s; 5]).collect();
+        let size = independent(Level::Clients(5), &[judged(&alike)]);
+        assert!((size - 4.0).abs() < 1e-9, "{size}");
+        // The same rows as two probes.
+        let parts = [judged(&alike[..10]), judged(&alike[10..])];
+        let size = independent(Level::Clients(5), &parts);
+        assert!((size - 4.0).abs() < 1e-9, "{size}");
+        // A latency that varies within each wave as much as between them.
+        let apart: Vec<f64> = (0..20).map(|i| f64::from(i * 7 % 20) / 20.0).collect();
+        let size = independent(Level::Clients(5), &[judged(&apart)]);
+        assert!(size > 12.0, "{size}");
+    }
+
+    #[test]
+    fn a_single_wave_counts_as_one_request_and_one_client_has_no_waves() {
+        let ten = judged(&[0.5; 10]);
+        assert_eq!(independent(Level::Clients(10), &[ten.clone()]), 1.0);
+        assert_eq!(independent(Level::Clients(1), &[ten.clone()]), 10.0);
+        assert_eq!(independent(Level::Rate(4.0), &[ten]), 10.0);
+        assert_eq!(independent(Level::Clients(4), &[]), 0.0);
+    }
+
+    #[test]
+    fn failed_requests_have_no_strain_and_still_count() {
+        let failed = Judged {
+            good: false,
+            strain: None,
+        };
+        let size = independent(Level::Clients(4), &[vec![failed; 40]]);
+        assert_eq!(size, 40.0);
+        // Whole waves that fail.
+        let mut waves = judged(&[0.5; 20]);
+        waves.extend(vec![failed; 20]);
+        let size = independent(Level::Clients(4), &[waves]);
+        assert!((size - 10.0).abs() < 1e-9, "{size}");
+    }
+}
