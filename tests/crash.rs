@@ -18,8 +18,14 @@ fn prepared() -> Project {
         .expect("the lock was there");
     // A different seed gives new measurements with the same engine.
     project.edit("experiments/quickstart.yaml", "seed: 164", "seed: 7");
+    // Two levels have all kinds of moments.
+    let (levels, fewer) = ("concurrency: [1, 2, 4]", "concurrency: [1, 2]");
+    project.edit("experiments/quickstart.yaml", levels, fewer);
     project
 }
+
+/// The load cells of the prepared project.
+const CELLS: u64 = 12;
 
 /// Waits until the event log contains this text `count` times; returns whether it did.
 fn wait_for(
@@ -97,7 +103,7 @@ fn a_killed_run_resumes_where_it_was_and_leaves_no_engine() {
     let ladder = summary["stages"]["ladder"]
         .as_object()
         .expect("the ladder's counts");
-    assert_eq!(ladder["ok"], 18, "{summary}");
+    assert_eq!(ladder["ok"], CELLS, "{summary}");
     assert!(finished_cells > 0, "no kill came after a finished cell");
     assert_eq!(
         processes_with(&store),
@@ -153,7 +159,7 @@ fn a_run_of_a_real_engine_killed_at_any_moment_goes_on_and_leaves_no_engine() {
         let summary = project.run([&study[..], &["--json"], &heard].concat());
         let summary = summary.ok().json();
         hear();
-        assert_eq!(summary["stages"]["ladder"]["ok"], 18, "{summary}");
+        assert_eq!(summary["stages"]["ladder"]["ok"], CELLS, "{summary}");
         let store = project.path().join(".benchtrail");
         let processes = processes_with(store.to_str().expect("plain"));
         assert_eq!(processes, Vec::<String>::new(), "an engine was left behind");

@@ -378,9 +378,6 @@ fn a_store_that_cannot_be_written_can_be_read_by_everything_that_only_reads() {
             .env("HOME", project.path())
             .env_remove("XDG_CONFIG_HOME")
             .env_remove("BENCHTRAIL_STORE");
-        command
-            .env("HOME", project.path())
-            .env_remove("XDG_CONFIG_HOME");
         command.output().expect("it starts").into()
     };
     let plan = run(&["plan", study, "--smoke", "--json"]).ok().json();

@@ -735,3 +735,18 @@ fn a_stage_that_lacks_an_input_is_reported_while_planning() {
         );
     }
 }
+
+#[test]
+fn a_stage_whose_kind_does_not_fit_its_keys_is_the_only_mistake_of_those_that_need_it() {
+    let project = Project::new();
+    let text = "experiment: one\nseed: 1\nstages:\n  machine: {kind: provision, engine: llama-cpp, model: smollm2-135m-instruct}\n  \
+                server: {kind: serve, needs: [machine], engine: llama-cpp, model: smollm2-135m-instruct}\n  load: {kind: load, \
+                needs: [server], workload: short-decode, arrival: {closed-loop: {clients: 1}}, requests: 10}\n";
+    fs::write(project.path().join("one.yaml"), text).expect("writable");
+    let printed = project.run(["plan", "one.yaml"]).stderr;
+    assert_eq!(printed.matches("error: ").count(), 1, "{printed}");
+    assert!(
+        printed.contains("a stage of kind `serve` has no keys `engine`, `model`"),
+        "{printed}"
+    );
+}

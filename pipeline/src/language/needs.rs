@@ -197,7 +197,7 @@ pub(super) fn check_alone(
     if needs_unknown(draft) {
         return;
     }
-    let needed = draft.needs.iter().filter_map(|need| {
+    let needed = draft.needs.iter().map(|need| {
         let other = &drafts[*need];
         Some(Needed {
             stage: other.name,
@@ -206,7 +206,10 @@ pub(super) fn check_alone(
             needs: Vec::new(),
         })
     });
-    let needs: Vec<Needed<'_>> = needed.collect();
+    // A needed stage whose kind is wrong may be of any kind.
+    let Some(needs) = needed.collect::<Option<Vec<Needed<'_>>>>() else {
+        return;
+    };
     for (parameters, settings) in stage.parameter_sets.iter().zip(written) {
         for problem in kind
             .fits(parameters, &needs, library)
