@@ -101,6 +101,16 @@ fn other_users_of_a_machine_cannot_read_what_needs_a_token() {
     assert_eq!(status(&format!("Bearer {token}")), 200);
     assert_eq!(status("Bearer 0"), 401);
     assert_eq!(explorer.get("/api/v1/studies").status, 401);
+    // However its address is written.
+    for target in [
+        "/%61pi/v1/studies",
+        "/ap%69/v1",
+        "/api",
+        "//api/v1",
+        "/api%2Fv1/studies/a",
+    ] {
+        assert_eq!(explorer.get(target).status, 401, "{target}");
+    }
 }
 
 #[test]

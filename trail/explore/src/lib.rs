@@ -24,6 +24,7 @@ mod reply;
 mod report;
 mod request;
 mod rows;
+mod seats;
 mod server;
 mod site;
 mod sketch;

@@ -10,18 +10,20 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 /// A stream whose writes fail after a standstill.
-#[derive(Debug)]
 pub(crate) struct Moving<S> {
     stream: S,
+    /// Called when the client took something.
+    moved: Box<dyn Fn() + Send>,
     patience: Duration,
     /// Runs while a write waits.
     until: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Moving<S> {
-    pub(crate) fn new(stream: S, patience: Duration) -> Self {
+    pub(crate) fn new(stream: S, patience: Duration, moved: impl Fn() + Send + 'static) -> Self {
         Self {
             stream,
+            moved: Box::new(moved),
             patience,
             until: None,
         }
@@ -61,6 +63,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Moving<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if matches!(written, Poll::Ready(Ok(_))) {
+            (self.moved)();
+        }
         self.within(context, written)
     }
 
@@ -70,6 +75,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Moving<S> {
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
+        if matches!(written, Poll::Ready(Ok(_))) {
+            (self.moved)();
+        }
         self.within(context, written)
     }
 
@@ -102,7 +110,7 @@ mod tests {
     fn a_client_that_takes_nothing_loses_its_connection() {
         runtime().block_on(async {
             let (ours, _theirs) = tokio::io::duplex(8);
-            let mut stream = Moving::new(ours, Duration::from_millis(20));
+            let mut stream = Moving::new(ours, Duration::from_millis(20), || ());
             let error = stream.write_all(&[0; 9]).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         });
@@ -112,7 +120,7 @@ mod tests {
     fn whatever_a_client_takes_starts_the_time_again() {
         runtime().block_on(async {
             let (ours, mut theirs) = tokio::io::duplex(8);
-            let mut stream = Moving::new(ours, Duration::from_secs(3600));
+            let mut stream = Moving::new(ours, Duration::from_secs(3600), || ());
             for _ in 0..3 {
                 let full = stream.write(&[0; 8]).await.unwrap();
                 assert_eq!((full, stream.until.is_some()), (8, false));

@@ -54,6 +54,11 @@ impl Ask {
         format!("{}?{}", self.path.join("/"), pairs.join("&"))
     }
 
+    /// Returns whether this asks for a file of the page, which contains no data.
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self.path.as_slice(), [name] if name != "api")
+    }
+
     /// Returns the first parameter with a name.
     pub fn get(&self, name: &str) -> Option<&str> {
         let parameter = self.parameters.iter().find(|(n, _)| n == name);
@@ -91,6 +96,23 @@ mod tests {
         assert_eq!(ask.get("cell"), Some("x[1]"));
         assert_eq!(ask.get("empty"), Some(""));
         assert_eq!(ask.get("other"), None);
+    }
+
+    #[test]
+    fn only_the_files_of_the_page_are_files_however_an_address_is_written() {
+        for target in ["/", "/app.js", "/app.js?a=/", "/%61pp.js"] {
+            assert!(Ask::parse(target).unwrap().is_file(), "{target}");
+        }
+        for target in [
+            "/api",
+            "/api/v1",
+            "/%61pi/v1/studies",
+            "/%61%70%69",
+            "//",
+            "/a/b",
+        ] {
+            assert!(!Ask::parse(target).unwrap().is_file(), "{target}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::Failure;
 use crate::guard::{Asker, Guard};
@@ -25,12 +25,13 @@ use crate::live::{self, Tail};
 use crate::moving::Moving;
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
+use crate::seats::{Answering, Seat, Seats};
 use crate::site::Site;
 
 /// The number of threads that answer questions: at most two, since they may run beside a measurement.
 const THREADS: usize = 2;
 
-/// The maximum number of simultaneous connections.
+/// The maximum number of simultaneous connections. A further one takes the place of the one that is idle for longest.
 const CONNECTIONS: usize = 64;
 
 /// The maximum number of simultaneous event streams.
@@ -103,8 +104,9 @@ pub struct Server {
 struct Shared {
     site: Arc<Site>,
     guard: Guard,
-    connections: Semaphore,
-    streams: Semaphore,
+    patience: Duration,
+    seats: Arc<Seats>,
+    streams: Arc<Semaphore>,
 }
 
 impl Server {
@@ -127,8 +129,9 @@ impl Server {
         let shared = Arc::new(Shared {
             site,
             guard: Guard::new(address, token),
-            connections: Semaphore::new(CONNECTIONS),
-            streams: Semaphore::new(STREAMS),
+            patience: PATIENCE,
+            seats: Seats::new(CONNECTIONS),
+            streams: Arc::new(Semaphore::new(STREAMS)),
         });
         Ok(Self {
             listener,
@@ -157,12 +160,11 @@ impl Server {
         runtime.block_on(async move {
             let listener = tokio::net::TcpListener::from_std(self.listener).map_err(fault)?;
             loop {
-                let permit = self.shared.connections.acquire().await;
-                drop(permit);
                 match listener.accept().await {
                     Ok((stream, _)) => {
                         let _ignored = stream.set_nodelay(true);
-                        tokio::spawn(connection(stream, Arc::clone(&self.shared)));
+                        let seat = self.shared.seats.take().await;
+                        tokio::spawn(connection(stream, seat, Arc::clone(&self.shared)));
                     }
                     // Too many open files, for instance; other connections may end soon.
                     Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -172,23 +174,26 @@ impl Server {
     }
 }
 
-/// Serves one connection.
-async fn connection(stream: tokio::net::TcpStream, shared: Arc<Shared>) {
-    let Ok(_permit) = shared.connections.acquire().await else {
-        return;
-    };
-    let own = Arc::clone(&shared);
+/// Serves one connection, until it ends or loses its seat.
+async fn connection(stream: tokio::net::TcpStream, seat: Seat, shared: Arc<Shared>) {
+    let seat = Arc::new(seat);
+    let (own, taker) = (Arc::clone(&seat), Arc::clone(&seat));
+    let patience = shared.patience;
     let service = service_fn(move |request| {
-        let shared = Arc::clone(&own);
-        async move { Ok::<_, Infallible>(respond(request, shared).await) }
+        let (shared, seat) = (Arc::clone(&shared), Arc::clone(&own));
+        async move { Ok::<_, Infallible>(respond(request, shared, seat).await) }
     });
-    // Nobody waits for a connection that breaks, so the result is ignored.
-    let _ended = http1::Builder::new()
+    let stream = Moving::new(stream, STANDSTILL, move || taker.moved());
+    let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(patience)
         .max_buf_size(64 << 10)
-        .serve_connection(TokioIo::new(Moving::new(stream, STANDSTILL)), service)
-        .await;
+        .serve_connection(TokioIo::new(stream), service);
+    // Nobody waits for a connection that breaks, so the result is ignored.
+    tokio::select! {
+        _ended = served => {}
+        () = seat.lost() => {}
+    }
 }
 
 /// Reads who asks. A header that is there twice, or is not text, is as foreign as one of another site.
@@ -208,14 +213,27 @@ fn asker(headers: &HeaderMap) -> Asker<'_> {
 }
 
 /// Answers a request.
-async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Body> {
+async fn respond(
+    request: Request<Incoming>,
+    shared: Arc<Shared>,
+    seat: Arc<Seat>,
+) -> Response<Body> {
+    seat.moved();
     let asker = asker(request.headers());
-    if let Err(refused) = guarded(&request, &asker, &shared.guard) {
+    let target = request.uri().path_and_query().map_or("/", |t| t.as_str());
+    let ask = Ask::parse(target);
+    if let Err(refused) = guarded(&request, ask.as_ref(), &asker, &shared.guard) {
         let (status, words) = refused.words();
         return of_reply(&refusal(status, words), request.headers());
     }
+    let Some(ask) = ask else {
+        return of_reply(
+            &refusal(400, "the address cannot be read"),
+            request.headers(),
+        );
+    };
     if request.method() == Method::POST {
-        return stop(request, shared).await;
+        return stop(request, &ask, shared).await;
     }
     if request.method() != Method::GET && request.method() != Method::HEAD {
         let mut response = of_reply(&refusal(405, "only GET is served"), request.headers());
@@ -224,19 +242,14 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
             .insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
-    let target = request.uri().path_and_query().map_or("/", |t| t.as_str());
-    let Some(ask) = Ask::parse(target) else {
-        return of_reply(
-            &refusal(400, "the address cannot be read"),
-            request.headers(),
-        );
-    };
+    let answering = seat.answering();
     let path: Vec<&str> = ask.path.iter().map(String::as_str).collect();
     if let ["api", "v1", "runs", id, "events"] = path.as_slice() {
-        return events(id, &ask, shared);
+        return events(id, &ask, shared, answering);
     }
     let site = Arc::clone(&shared.site);
     let answered = tokio::task::spawn_blocking(move || site.answer(&ask)).await;
+    drop(answering);
     let reply = answered.unwrap_or_else(|_| {
         Failure::store("the question could not be answered; this is a bug").reply()
     });
@@ -245,10 +258,8 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
 
 /// Answers the only request that changes anything: `POST /api/v1/runs/ID/stop`, with the run's token as `{"token": …}`.
 /// A form on another site cannot send JSON, and its origin was rejected before.
-async fn stop(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Body> {
+async fn stop(request: Request<Incoming>, ask: &Ask, shared: Arc<Shared>) -> Response<Body> {
     let nothing = HeaderMap::new();
-    let target = request.uri().path_and_query().map_or("/", |t| t.as_str());
-    let ask = Ask::parse(target).unwrap_or_default();
     let path: Vec<&str> = ask.path.iter().map(String::as_str).collect();
     let ["api", "v1", "runs", id, "stop"] = path.as_slice() else {
         let mut response = of_reply(&refusal(405, "only GET is served here"), &nothing);
@@ -280,8 +291,11 @@ async fn stop(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Body>
 }
 
 /// Checks the sender. The page's own files contain no data and need no token.
+///
+/// The address is judged as it is answered, without its escapes: `/%61pi` is `/api`.
 fn guarded(
     request: &Request<Incoming>,
+    ask: Option<&Ask>,
     asker: &Asker<'_>,
     guard: &Guard,
 ) -> Result<(), crate::Refused> {
@@ -300,10 +314,10 @@ fn guarded(
             Err(refused)
         }
     })?;
-    if request.uri().path().starts_with("/api/") {
-        guard.check_token(asker)?;
+    match ask {
+        Some(ask) if !ask.is_file() => guard.check_token(asker),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn refusal(status: u16, words: &str) -> Reply {
@@ -434,21 +448,21 @@ fn range(text: &str, size: usize) -> Range {
 }
 
 /// Streams a run's events as they are written.
-fn events(id: &str, ask: &Ask, shared: Arc<Shared>) -> Response<Body> {
+fn events(id: &str, ask: &Ask, shared: Arc<Shared>, answering: Answering) -> Response<Body> {
     let nothing = HeaderMap::new();
     let from = ask.get("from").and_then(|f| f.parse().ok()).unwrap_or(0);
     let tail = match Tail::open(shared.site.root(), id, from) {
         Ok(tail) => tail,
         Err(failure) => return of_reply(&failure.reply(), &nothing),
     };
-    if shared.streams.available_permits() == 0 {
+    let Ok(permit) = Arc::clone(&shared.streams).try_acquire_owned() else {
         return of_reply(
             &refusal(503, "too many pages follow a run; close one"),
             &nothing,
         );
-    }
+    };
     let (sender, body) = Channel::<Bytes, Infallible>::new(8);
-    tokio::spawn(follow(tail, sender, shared));
+    tokio::spawn(follow(tail, sender, shared, (permit, answering)));
     let mut response = Response::new(body.boxed_unsync());
     let headers = response.headers_mut();
     protect(headers, PAGE_POLICY);
@@ -465,10 +479,8 @@ async fn follow(
     tail: Tail,
     mut sender: http_body_util::channel::Sender<Bytes, Infallible>,
     shared: Arc<Shared>,
+    _held: (OwnedSemaphorePermit, Answering),
 ) {
-    let Ok(_permit) = shared.streams.acquire().await else {
-        return;
-    };
     let mut tail = tail;
     loop {
         let site = Arc::clone(&shared.site);
@@ -491,30 +503,4 @@ async fn follow(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_range_is_bytes_from_to_or_the_last_ones() {
-        assert_eq!(range("bytes=0-9", 100), Range::Part(0, 10));
-        assert_eq!(range("bytes=90-", 100), Range::Part(90, 100));
-        assert_eq!(range("bytes=-5", 100), Range::Part(95, 100));
-        assert_eq!(range("bytes=-500", 100), Range::Part(0, 100));
-        assert_eq!(range("bytes=50-500", 100), Range::Part(50, 100));
-        let most = format!("bytes=0-{}", usize::MAX);
-        assert_eq!(range(&most, 100), Range::Part(0, 100));
-        let beyond = format!("bytes=0-{}0", usize::MAX);
-        assert_eq!(range(&beyond, 100), Range::Whole);
-        assert_eq!(range("bytes=100-", 100), Range::Outside);
-        assert_eq!(range("bytes=-0", 100), Range::Outside);
-        for whole in [
-            "rows=0-1",
-            "bytes=9-1",
-            "bytes=a-b",
-            "bytes=0-1,4-5",
-            "bytes=-",
-        ] {
-            assert_eq!(range(whole, 100), Range::Whole, "{whole}");
-        }
-    }
-}
+mod tests;
