@@ -6,6 +6,7 @@
 //! wrote the line and the time at which we read the answer. A worker with another clock is refused. `docs/engines.md`
 //! describes the protocol.
 
+mod lines;
 mod process;
 mod rows;
 
@@ -79,7 +80,7 @@ pub(crate) fn run(
         chunks: rows.chunks(),
         server_metrics: Vec::new(),
         engine_log: None,
-        warnings: Vec::new(),
+        warnings: warnings(&process),
     };
     let made = tables(&spec, &result).map_err(|e| Failure::failed(e.to_string()))?;
     let mut outputs = made
@@ -104,6 +105,7 @@ pub(crate) fn run(
     }
     Ok(Done {
         outputs,
+        warnings: result.warnings,
         ..Done::default()
     })
 }
@@ -182,13 +184,13 @@ fn follow(
     let mut heard = process.began();
     loop {
         job.control.check()?;
+        let wrong = |what: String| {
+            Failure::failed(format!("the worker breaks the protocol: {what}"))
+                .hint("docs/engines.md describes what a worker reads and writes")
+        };
         match process.next() {
             Said::Line(text, at) => {
                 heard = at;
-                let wrong = |what: String| {
-                    Failure::failed(format!("the worker breaks the protocol: {what}"))
-                        .hint("docs/engines.md describes what a worker reads and writes")
-                };
                 match rows.take(&text, at).map_err(wrong)? {
                     rows::Event::Ready => ready = true,
                     rows::Event::Alive => {}
@@ -214,6 +216,7 @@ fn follow(
                     return Err(Failure::new(CellStatus::Hung, reason));
                 }
             }
+            Said::Broken(reason) => return Err(wrong(reason)),
             Said::End => {
                 let (done, all) = rows.counts();
                 let how = process.how_it_ended();
@@ -225,6 +228,14 @@ fn follow(
             }
         }
     }
+}
+
+/// Returns what may have distorted the worker's figures.
+fn warnings(process: &Process) -> Vec<String> {
+    let waited = "the worker wrote lines faster than they were read, so it may have waited in the middle of its work; \
+                  run fewer programs beside it";
+    let warning = process.had_to_wait().then(|| waited.to_owned());
+    warning.into_iter().collect()
 }
 
 /// Returns how long the worker took to load the model; none if it did not say that it had.

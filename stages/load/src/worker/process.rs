@@ -1,11 +1,10 @@
 //! The worker's process. It cannot outlive us, and its output is read as it arrives.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,6 +14,7 @@ use pipeline::lease::LeaseFile;
 use pipeline::process::{Spawner, stop};
 use pipeline::stage::{Failure, Job};
 
+use super::lines::{Lines, Next, read};
 use crate::measure::instant_and_monotonic;
 
 /// How often we check whether to continue.
@@ -23,9 +23,6 @@ const POLL: Duration = Duration::from_millis(50);
 /// How long a worker may take to end: after it reported every row, and when it is stopped.
 const ENDING: Duration = Duration::from_secs(5);
 const GRACE: Duration = Duration::from_secs(2);
-
-/// The longest line, in bytes.
-const LONGEST: u64 = 64 << 20;
 
 /// How many of the last lines of its log an error quotes.
 const QUOTED_LINES: usize = 3;
@@ -36,6 +33,8 @@ pub(super) enum Said {
     Line(String, u64),
     /// Nothing, up to this time.
     Nothing(u64),
+    /// Something that is not a line; one sentence.
+    Broken(String),
     /// The worker closed its output.
     End,
 }
@@ -53,7 +52,7 @@ fn unix_ns() -> i64 {
 /// A running worker.
 pub(super) struct Process {
     child: Child,
-    lines: Receiver<io::Result<(String, u64)>>,
+    lines: Arc<Lines>,
     log: PathBuf,
     /// Texts that a publishable log must not contain, with their replacements.
     masks: Vec<(String, &'static str)>,
@@ -124,27 +123,9 @@ impl Process {
         // In a separate thread, because the line may exceed a pipe's capacity. If the worker has ended, its end shows
         // that.
         thread::spawn(move || drop(input.write_all(line.as_bytes())));
-        let (sender, lines) = channel();
-        thread::spawn(move || {
-            let mut output = BufReader::new(output);
-            loop {
-                let mut line = String::new();
-                let read = output.by_ref().take(LONGEST).read_line(&mut line);
-                let (_, at) = instant_and_monotonic();
-                let message = match read {
-                    Ok(0) => break,
-                    Ok(_) => Ok((line.trim_end().to_owned(), at)),
-                    Err(e) => Err(e),
-                };
-                let last = message.is_err();
-                if sender.send(message).is_err() || last {
-                    break;
-                }
-            }
-        });
         Ok(Self {
             child,
-            lines,
+            lines: read(output),
             log,
             masks: masks(job),
             secrets: Secrets::of_this_process(),
@@ -174,11 +155,17 @@ impl Process {
 
     /// Returns the next line, or that none has come yet.
     pub(super) fn next(&mut self) -> Said {
-        match self.lines.recv_timeout(POLL) {
-            Ok(Ok((line, at))) => Said::Line(line, at),
-            Err(RecvTimeoutError::Timeout) => Said::Nothing(instant_and_monotonic().1),
-            Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => Said::End,
+        match self.lines.next(POLL) {
+            Next::Line(Ok((line, at))) => Said::Line(line, at),
+            Next::Line(Err(reason)) => Said::Broken(reason),
+            Next::Nothing => Said::Nothing(instant_and_monotonic().1),
+            Next::End => Said::End,
         }
+    }
+
+    /// Returns whether the worker may have waited until its lines were read.
+    pub(super) fn had_to_wait(&self) -> bool {
+        self.lines.was_full()
     }
 
     /// Describes how the worker ended, for people.
@@ -236,6 +223,7 @@ impl Process {
     fn end(&mut self) {
         if !self.stopped {
             self.stopped = true;
+            self.lines.abandon();
             // If it cannot be stopped now, the next run stops it through its lease.
             let _ = stop(&mut self.child, GRACE);
         }
