@@ -9,6 +9,7 @@ use net::{ApiKey, Ask, Site};
 use serde_json::{Value, json};
 
 use super::error::PromptError;
+use super::patterns;
 use super::set::LengthSource;
 use crate::get::LIMIT;
 use crate::named_file;
@@ -41,7 +42,7 @@ pub(crate) trait Counter {
 
 /// A `tokenizer.json`.
 pub(crate) struct FileCounter {
-    tokenizer: tokenizers::Tokenizer,
+    tokenizer: patterns::Tokenizer,
     digest: String,
     /// The work so far.
     work: Mutex<Work>,
@@ -76,6 +77,17 @@ impl Work {
     }
 }
 
+/// Describes why a text has no number of tokens; one sentence.
+fn refused(error: &tokenizers::Error) -> String {
+    if patterns::is_given_up(error) {
+        return format!(
+            "a search for a pattern of its pre-tokenizer or normalizer was given up ({error}), so that the count would be \
+             wrong; simplify the pattern, or use the tokenizer.json that its model was published with"
+        );
+    }
+    error.to_string()
+}
+
 /// Returns the processor time of this thread.
 fn thread_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -100,7 +112,7 @@ impl FileCounter {
         let wrong = |message: String| PromptError::wrong(format!("tokenizer {file}: {message}"));
         super::foreign::check(bytes).map_err(wrong)?;
         // The library panics over some files.
-        let mut tokenizer = quietly(|| tokenizers::Tokenizer::from_bytes(bytes))
+        let mut tokenizer = quietly(|| patterns::Tokenizer::from_bytes(bytes))
             .ok_or_else(|| wrong("its contents contradict each other".to_owned()))?
             .map_err(|e| wrong(e.to_string()))?;
         // Files often contain the truncation from their training.
@@ -123,9 +135,9 @@ impl Counter for FileCounter {
     fn count(&self, text: &str) -> Result<u32, PromptError> {
         let wrong = |message: String| PromptError::wrong(format!("tokenizing: {message}"));
         let began = thread_time();
-        let tokens = quietly(|| self.tokenizer.encode_fast(text, false))
+        let tokens = quietly(|| patterns::encode(&self.tokenizer, text))
             .ok_or_else(|| wrong("the contents of the file contradict each other".to_owned()))?
-            .map_err(|e| wrong(e.to_string()))?;
+            .map_err(|e| wrong(refused(&e)))?;
         let time = thread_time().saturating_sub(began);
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         work.add(text.len(), time).map_err(wrong)?;
@@ -338,6 +350,19 @@ mod tests {
         file["normalizer"] = json!({"type": "Precompiled", "precompiled_charsmap": map});
         let error = counter(&file).and_then(|c| c.count("a b")).unwrap_err();
         assert!(error.message.contains("contradict"), "{error}");
+    }
+
+    #[test]
+    fn a_search_that_is_given_up_is_an_error_and_no_count() {
+        let mut file = words();
+        file["pre_tokenizer"] = json!({
+            "type": "Split", "pattern": {"Regex": r"(a|b|ab)*(?>c)"}, "behavior": "Isolated", "invert": false,
+        });
+        let counter = counter(&file).unwrap();
+        assert_eq!(counter.count("a b"), Ok(1));
+        let error = counter.count(&"ab".repeat(64)).unwrap_err();
+        assert!(error.message.contains("was given up"), "{error}");
+        assert!(error.message.contains("simplify the pattern"), "{error}");
     }
 
     #[test]

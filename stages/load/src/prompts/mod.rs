@@ -6,6 +6,7 @@ mod error;
 mod files;
 mod foreign;
 mod maker;
+mod patterns;
 mod set;
 mod spool;
 mod supply;
