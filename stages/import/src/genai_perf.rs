@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use apis::{Adapter as _, Division, Text, divide};
+use apis::{Adapter as _, Division, MOST_EVENTS, Text, divide};
 use artifacts::Digest;
 use contract::{Api, RequestStatus, TokenSource};
 use serde_json::Value;
@@ -291,7 +291,12 @@ impl Told {
         } else {
             Division::Whole
         };
-        let (events, _) = divide(body.as_bytes(), division);
+        let (mut events, _) = divide(body.as_bytes(), division, MOST_EVENTS + 1);
+        if events.len() > MOST_EVENTS {
+            events.truncate(MOST_EVENTS);
+            self.error
+                .get_or_insert(format!("a response has more than {MOST_EVENTS} events"));
+        }
         for event in events {
             let Some(moment) = moments.get(ends.partition_point(|end| *end <= event.end)) else {
                 continue;

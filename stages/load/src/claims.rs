@@ -25,6 +25,8 @@ pub(crate) fn refuse_unthinkable(reading: &mut Reading) -> Option<String> {
             *count = None;
             wrong.get_or_insert_with(|| match claimed {
                 NOT_A_COUNT => format!("the server's count of {what} tokens is not a whole number"),
+                // A larger count is cut to this one.
+                i64::MAX => format!("the server reports {claimed} {what} tokens or more"),
                 _ => format!("the server reports {claimed} {what} tokens"),
             });
         }
@@ -235,7 +237,7 @@ mod tests {
             }
             sound.extend(bytes);
             for division in [Division::Events, Division::Lines, Division::Whole] {
-                for event in divide(&sound, division).0 {
+                for event in divide(&sound, division, usize::MAX).0 {
                     let Ok(value) = serde_json::from_slice::<serde_json::Value>(&event.data) else {
                         continue;
                     };

@@ -190,9 +190,9 @@ fn count_output(
 ) -> Option<(i64, TokenSource)> {
     let reported = answer.usage_output.or(answer.server.output_tokens);
     let tokenized = match counter {
-        // A text that the tokenizer refuses has no count.
+        // A text that the tokenizer refuses has no count, and certainly not that of its chunks.
         Some(counter) if reported.is_none() && !generated.is_empty() => {
-            counter.count(generated).ok()
+            Some(counter.count(generated).ok()?)
         }
         _ => None,
     };
@@ -329,5 +329,137 @@ fn judge(attempt: &Attempt, answer: &Answer) -> (RequestStatus, Option<String>) 
         ),
         End::Broken(error) => with(S::MalformedStream, error.clone()),
         End::Refused(_) | End::Stopped(_) | End::NotSent => unreachable!("handled above"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use contract::{OutputMode, Phase};
+    use serde_json::json;
+
+    use super::answer::MOST_EVENTS;
+    use super::*;
+    use crate::measure::Read;
+
+    fn prompt() -> Prompt {
+        Prompt {
+            phase: Phase::Measured,
+            index: 0,
+            session: None,
+            turn: None,
+            think_ns: 0,
+            text: "a".to_owned(),
+            tokens: None,
+            output_tokens: 1000,
+            output_mode: OutputMode::Cap,
+            prefix: None,
+            part: None,
+            model: None,
+            images: None,
+            batch: Vec::new(),
+        }
+    }
+
+    /// Interprets a streamed answer.
+    fn streamed(body: &str, counter: Option<&FileCounter>) -> Interpreted {
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+        let bytes = format!("{head}{body}").into_bytes();
+        let attempt = Attempt {
+            reads: vec![Read {
+                at_ns: 7,
+                end: bytes.len(),
+            }],
+            bytes,
+            end: End::Closed,
+            ..Attempt::due(0, 1, None, 0)
+        };
+        let how = (Api::OpenaiCompletions, Delivery::Streamed);
+        interpret(&attempt, &prompt(), how, &BTreeMap::new(), None, counter)
+    }
+
+    /// Interprets a whole answer.
+    fn whole(api: Api, body: &str) -> Request {
+        let bytes = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{body}");
+        let attempt = Attempt {
+            reads: vec![Read {
+                at_ns: 7,
+                end: bytes.len(),
+            }],
+            bytes: bytes.into_bytes(),
+            end: End::Complete,
+            ..Attempt::due(0, 1, None, 0)
+        };
+        let how = (api, Delivery::Whole);
+        interpret(&attempt, &prompt(), how, &BTreeMap::new(), None, None).row
+    }
+
+    #[test]
+    fn json_that_is_no_answer_of_an_api_is_malformed() {
+        for api in <Api as contract::Word>::ALL {
+            for body in [
+                "{}",
+                "[1, 2]",
+                "[{}]",
+                r#"{"status": "ok"}"#,
+                r#"{"text": 7}"#,
+            ] {
+                let row = whole(*api, body);
+                assert_eq!(row.status, RequestStatus::MalformedStream, "{api:?} {body}");
+            }
+        }
+        let empty = r#"{"choices": [{"text": "", "finish_reason": "stop"}]}"#;
+        let row = whole(Api::OpenaiCompletions, empty);
+        assert_eq!(
+            (row.status, row.output_characters),
+            (RequestStatus::Ok, None)
+        );
+    }
+
+    fn event(text: &str) -> String {
+        format!("data: {}\n\n", json!({"choices": [{"text": text}]}))
+    }
+
+    #[test]
+    fn an_answer_of_events_without_number_is_malformed() {
+        let few = streamed(
+            &("data: {}\n\n".repeat(MOST_EVENTS - 1) + "data: [DONE]\n\n"),
+            None,
+        );
+        assert_eq!(few.row.status, RequestStatus::Ok);
+        let many = streamed(
+            &("data: {}\n\n".repeat(MOST_EVENTS) + "data: [DONE]\n\n"),
+            None,
+        );
+        assert_eq!(many.row.status, RequestStatus::MalformedStream);
+        let reason = format!("the answer has more than {MOST_EVENTS} events");
+        assert_eq!(many.row.error, Some(reason));
+    }
+
+    #[test]
+    fn a_text_that_the_tokenizer_gives_up_has_no_count_and_not_that_of_its_chunks() {
+        let file = json!({
+            "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+                {"type": "Split", "pattern": {"Regex": r"(a|b|ab)*(?>c)"}, "behavior": "Isolated", "invert": false},
+                {"type": "Whitespace"},
+            ]},
+            "post_processor": null, "decoder": null,
+            "model": {"type": "WordLevel", "vocab": {"a": 0, "[UNK]": 1}, "unk_token": "[UNK]"},
+        });
+        let counter = FileCounter::of_bytes("t.json", file.to_string().as_bytes(), String::new());
+        let counter = counter.unwrap();
+        let done = "data: [DONE]\n\n";
+        let counted = streamed(&(event("a b a") + done), Some(&counter)).row;
+        assert_eq!(counted.output_tokens, Some(3));
+        assert_eq!(counted.tokens_source, Some(TokenSource::Tokenizer));
+        let given_up = streamed(&(event(&"ab".repeat(64)) + done), Some(&counter)).row;
+        assert_eq!(
+            (given_up.output_tokens, given_up.tokens_source),
+            (None, None)
+        );
+        assert_eq!(
+            (given_up.status, given_up.chunks),
+            (RequestStatus::Ok, Some(1))
+        );
     }
 }

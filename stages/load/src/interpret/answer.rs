@@ -13,6 +13,13 @@ use crate::wire::{self, Framing};
 /// How much of a body that is not an answer is quoted, in bytes.
 const BODY_LENGTH: usize = 200;
 
+/// The most events of one answer.
+pub(super) const MOST_EVENTS: usize = if cfg!(test) {
+    1 << 14
+} else {
+    apis::MOST_EVENTS
+};
+
 /// A chunk with text: when it arrived, the socket read, its bytes and its tokens.
 pub(super) type TextChunk = (u64, usize, usize, Option<i64>);
 
@@ -102,7 +109,11 @@ pub(super) fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> An
         return answer;
     }
     let division = api.division(delivery);
-    let (events, cut) = divide(&body.bytes, division);
+    let (mut events, cut) = divide(&body.bytes, division, MOST_EVENTS + 1);
+    if events.len() > MOST_EVENTS {
+        events.truncate(MOST_EVENTS);
+        answer.broken = Some(format!("the answer has more than {MOST_EVENTS} events"));
+    }
     if let Some(media_type) = head.media_type.filter(|media| !division.carried_by(media))
         && !events.iter().any(|event| is_json(&event.data))
     {
@@ -141,6 +152,15 @@ pub(super) fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> An
                 api.read(&value)
             }
         };
+        // Any JSON is not an answer: a gateway may have written it.
+        if division == Division::Whole && reading == Reading::default() {
+            answer.broken.get_or_insert_with(|| {
+                format!(
+                    "the answer has no text, finish reason or number of tokens: {}",
+                    start_of(&body.bytes)
+                )
+            });
+        }
         if let Some(wrong) = claims::refuse_unthinkable(&mut reading) {
             answer.broken.get_or_insert(wrong);
         }

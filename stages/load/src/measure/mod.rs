@@ -82,6 +82,8 @@ mod turns;
 
 pub(crate) use ahead::{Ahead, Planned};
 pub(crate) use answers::{AnswerReceiver, answers};
+#[cfg(test)]
+pub(crate) use attempt::Read;
 pub(crate) use attempt::{Attempt, End};
 pub(crate) use clients::{Ended, Gate, Measured, Plan, measure};
 pub(crate) use clock::{Epoch, instant_and_monotonic};

@@ -45,8 +45,12 @@ pub struct Event {
     pub end: usize,
 }
 
-/// Returns the events of a body, and whether the last one is unfinished.
-pub fn divide(body: &[u8], division: Division) -> (Vec<Event>, bool) {
+/// The most events that an answer may have. It has about one for each token.
+pub const MOST_EVENTS: usize = 1 << 22;
+
+/// Returns the events of a body, at most `most`, and whether the last one of the body is unfinished. Events without data
+/// take a dozen times their bytes in memory.
+pub fn divide(body: &[u8], division: Division, most: usize) -> (Vec<Event>, bool) {
     match division {
         Division::Whole => {
             let event = Event {
@@ -66,6 +70,9 @@ pub fn divide(body: &[u8], division: Division) -> (Vec<Event>, bool) {
         Division::Lines => {
             let mut events = Vec::new();
             for (line, end, _) in lines(body) {
+                if events.len() == most {
+                    break;
+                }
                 if !line.iter().all(u8::is_ascii_whitespace) {
                     events.push(Event {
                         kind: None,
@@ -76,11 +83,11 @@ pub fn divide(body: &[u8], division: Division) -> (Vec<Event>, bool) {
             }
             (events, false)
         }
-        Division::Events => server_sent(body),
+        Division::Events => server_sent(body, most),
     }
 }
 
-fn server_sent(body: &[u8]) -> (Vec<Event>, bool) {
+fn server_sent(body: &[u8], most: usize) -> (Vec<Event>, bool) {
     let mut events = Vec::new();
     let (mut kind, mut data, mut data_end) = (None::<String>, None::<Vec<u8>>, 0);
     let body_start = if body.starts_with(b"\xEF\xBB\xBF") {
@@ -90,6 +97,9 @@ fn server_sent(body: &[u8]) -> (Vec<Event>, bool) {
     };
     let mut cut = false;
     for (line, end, finished) in lines(&body[body_start..]) {
+        if events.len() == most {
+            return (events, false);
+        }
         if line.is_empty() {
             if let Some(data) = data.take() {
                 events.push(Event {
@@ -129,7 +139,9 @@ fn server_sent(body: &[u8]) -> (Vec<Event>, bool) {
     }
     // A last event without its blank line, as left by servers that close right after `data: [DONE]`. A data line
     // without its end may lack bytes, so its event counts as unfinished.
-    if let Some(data) = data {
+    if let Some(data) = data
+        && events.len() < most
+    {
         events.push(Event {
             kind,
             data,
@@ -171,8 +183,26 @@ fn lines(body: &[u8]) -> impl Iterator<Item = (&[u8], usize, bool)> {
 mod tests {
     use super::*;
 
+    const MANY: usize = 100;
+
+    #[test]
+    fn no_more_events_are_made_than_may_be() {
+        for (body, division) in [
+            (&b"data: {}\n\n"[..], Division::Events),
+            (b"{}\n", Division::Lines),
+        ] {
+            let body = body.repeat(1000);
+            assert_eq!(divide(&body, division, MANY).0.len(), MANY);
+            assert_eq!(divide(&body, division, 1000).0.len(), 1000);
+        }
+        assert_eq!(
+            divide(b"data: a\n\ndata: b", Division::Events, 1).0.len(),
+            1
+        );
+    }
+
     fn data(body: &str) -> Vec<String> {
-        let (events, _) = divide(body.as_bytes(), Division::Events);
+        let (events, _) = divide(body.as_bytes(), Division::Events, MANY);
         events
             .into_iter()
             .map(|e| String::from_utf8(e.data).unwrap())
@@ -197,22 +227,26 @@ mod tests {
 
     #[test]
     fn an_event_keeps_its_kind() {
-        let (events, _) = divide(b"event: error\ndata: {}\n\ndata: y\n\n", Division::Events);
+        let (events, _) = divide(
+            b"event: error\ndata: {}\n\ndata: y\n\n",
+            Division::Events,
+            MANY,
+        );
         assert_eq!(events[0].kind.as_deref(), Some("error"));
         assert_eq!(events[1].kind, None);
     }
 
     #[test]
     fn a_last_event_without_its_blank_line_counts_and_one_cut_within_a_line_is_reported() {
-        assert!(!divide(b"data: [DONE]\n", Division::Events).1);
-        let (events, cut) = divide(b"data: a\n\ndata: {\"ha", Division::Events);
+        assert!(!divide(b"data: [DONE]\n", Division::Events, MANY).1);
+        let (events, cut) = divide(b"data: a\n\ndata: {\"ha", Division::Events, MANY);
         assert_eq!((events.len(), cut), (2, true));
     }
 
     #[test]
     fn an_event_ends_where_its_last_data_line_ends() {
         let body = b"data: a\n\ndata: b\ndata: c\n\n";
-        let ends: Vec<usize> = divide(body, Division::Events)
+        let ends: Vec<usize> = divide(body, Division::Events, MANY)
             .0
             .iter()
             .map(|e| e.end)
@@ -222,7 +256,7 @@ mod tests {
 
     #[test]
     fn json_lines_are_events() {
-        let (events, _) = divide(b"{\"a\":1}\n\n{\"a\":2}\n", Division::Lines);
+        let (events, _) = divide(b"{\"a\":1}\n\n{\"a\":2}\n", Division::Lines, MANY);
         assert_eq!(events.iter().map(|e| e.end).collect::<Vec<_>>(), [7, 16]);
     }
 }

@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-pub use division::{Division, Event, divide};
+pub use division::{Division, Event, MOST_EVENTS, divide};
 pub use vectors::{pairs, results_of};
 
 /// What [`Reading`] holds for a count that is not a whole number, such as a text or 2.5. Whoever reads counts refuses it
