@@ -264,3 +264,58 @@ fn flags_of_foreign_reports_need_foreign_and_own_reports_come_one_at_a_time() {
     assert_eq!(two.code, Some(2));
     assert!(two.stderr.contains("--foreign"), "{}", two.stderr);
 }
+
+#[test]
+fn a_report_and_data_beyond_the_limits_are_refused_before_they_are_read() {
+    let project = Project::new();
+    let sparse = |name: &str, size: u64| {
+        let file = fs::File::create(project.path().join(name)).expect("a file");
+        file.set_len(size).expect("a size");
+    };
+    sparse("large.md", 1 << 40);
+    let refused = project.run(["audit", "--foreign", "large.md"]);
+    assert_eq!(refused.code, Some(2));
+    for part in [
+        "large.md: it has 1099511627776 bytes; the limit is 16777216",
+        "divide it",
+    ] {
+        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+    }
+    sparse("large.csv", 1 << 40);
+    let refused = audit(&project, &clean(), &["--data", "large.csv"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused.stderr.contains("the limit is 268435456"),
+        "{}",
+        refused.stderr
+    );
+    // Empty fields: more values than bytes.
+    let many = [
+        &b"a,b,c,d,e,f,g,h\n"[..],
+        &b",,,,,,,\n".repeat((16 << 20) / 8 + 1),
+    ]
+    .concat();
+    write(&project, "many.csv", &many);
+    let refused = audit(&project, &clean(), &["--data", "many.csv"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused.stderr.contains("more than 16777216"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn a_sentence_that_is_too_long_is_named() {
+    let project = Project::new();
+    let long = format!("{}{}\n", clean(), "\na 1 b 2 c 3".repeat(200));
+    let outcome = audit(&project, &long, &[]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(
+        outcome
+            .stdout
+            .contains("not read: their report.md: sentences or cells with more than 300 numbers"),
+        "{}",
+        outcome.stdout
+    );
+}

@@ -91,19 +91,30 @@ fn audit_foreign(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> {
                 .hint("--data takes CSV, TSV, JSON lines (.jsonl) and Parquet files"),
         );
     }
+    let mut unread: Vec<String> = unread.iter().map(ToString::to_string).collect();
     let mut audits = Vec::new();
     let mut unaudited = Vec::new();
     for report in &arguments.reports {
         let name = shown(report);
-        let bytes = artifacts::regular::read(report).map_err(|error| {
-            Stop::usage(format!("{name}: {error}"))
-                .hint("give the report as a Markdown, HTML or text file")
+        let bytes = artifacts::regular::read_at_most(report, foreign::MOST_BYTES);
+        let bytes = bytes.map_err(|error| {
+            let hint = match error.kind() {
+                std::io::ErrorKind::FileTooLarge => {
+                    "leave out embedded images and data, or divide it"
+                }
+                _ => "give the report as a Markdown, HTML or text file",
+            };
+            Stop::usage(format!("{name}: {error}")).hint(hint)
         })?;
         match foreign::supported(report, bytes) {
             Ok(text) => {
                 let audit = foreign::audit(&name, &text, &data);
                 if audit.tables == 0 && data.is_empty() {
                     unaudited.push(format!("{name}: {}", foreign::Unaudited::NoTable));
+                }
+                if !audit.too_long.is_empty() {
+                    let long = foreign::Unaudited::TooLong(audit.too_long.clone());
+                    unread.push(format!("{name}: {long}"));
                 }
                 audits.push(audit);
             }
@@ -125,7 +136,6 @@ fn audit_foreign(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> {
         let sarif = serde_json::to_string_pretty(&foreign::sarif(&audits)).map_err(Stop::failed)?;
         write(file, &(sarif + "\n"))?;
     }
-    let unread: Vec<String> = unread.iter().map(ToString::to_string).collect();
     if global.json {
         let all = serde_json::json!({"audits": audits, "unaudited": unaudited, "unread": unread});
         say(&serde_json::to_string_pretty(&all).map_err(Stop::failed)?);

@@ -5,11 +5,14 @@ use std::path::Path;
 
 use crate::arithmetic::{self, Scope};
 use crate::coverage;
-use crate::document::Document;
+use crate::document::{Document, LONGEST, MOST_NUMBERS};
 use crate::finding::{Audit, Finding, Rule};
 use crate::number::quantities;
 use crate::table::Table;
 use crate::{claims, grid, structure};
+
+/// The largest document that is read, in bytes. One of dense tables and links takes a hundred times its size in memory.
+pub const MOST_BYTES: u64 = 16 << 20;
 
 /// Why a document is not audited, or only in part.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub enum Unaudited {
     Format(String),
     /// It is not UTF-8.
     NotText,
+    /// These lines have sentences or cells that are too long to be checked.
+    TooLong(Vec<usize>),
     /// It contains no readable table, and no data was given, so only arithmetic in sentences was checked.
     NoTable,
 }
@@ -27,6 +32,15 @@ impl fmt::Display for Unaudited {
         match self {
             Self::Format(format) => write!(f, "{format} is not read; convert it to Markdown, for example with pandoc -t gfm"),
             Self::NotText => f.write_str("not UTF-8 text; convert it, for example with iconv"),
+            Self::TooLong(lines) => {
+                let shown: Vec<String> = lines.iter().take(10).map(usize::to_string).collect();
+                let more = if lines.len() > 10 { ", …" } else { "" };
+                write!(
+                    f,
+                    "sentences or cells with more than {MOST_NUMBERS} numbers or {LONGEST} bytes, in lines {}{more}; divide them, or write them as tables",
+                    shown.join(", ")
+                )
+            }
             Self::NoTable => f.write_str(
                 "no table was read, so only arithmetic written out and the form were checked; tables need bars and a rule under the header, as in GFM; give tables with --data",
             ),
@@ -74,7 +88,7 @@ pub fn supported(path: &Path, bytes: Vec<u8>) -> Result<String, Unaudited> {
 /// Audits a document against itself and against data tables, if any. `name` is the document's name in the result.
 pub fn audit(name: &str, text: &str, data: &[Table]) -> Audit {
     let document = Document::of(name, text);
-    let mut findings = written_out(&document);
+    let (mut findings, too_long) = written_out(&document);
     findings.extend(grid::check(&document.tables));
     findings.extend(structure::check(&document));
     findings.extend(claims::check(&document, data));
@@ -94,14 +108,16 @@ pub fn audit(name: &str, text: &str, data: &[Table]) -> Audit {
         tables: document.tables.len(),
         data_tables: data.len(),
         findings,
+        too_long,
         coverage,
     }
 }
 
-/// Checks arithmetic in sentences and cells.
-fn written_out(document: &Document) -> Vec<Finding> {
-    let mut findings = Vec::new();
+/// Checks arithmetic in sentences and cells. Returns the findings, and the lines of what is too long.
+fn written_out(document: &Document) -> (Vec<Finding>, Vec<usize>) {
+    let (mut findings, mut too_long) = (Vec::new(), Vec::new());
     for prose in &document.prose {
+        too_long.extend(prose.too_long.iter().map(|start| prose.place(*start).0));
         for &(start, end) in &prose.sentences {
             let scope = Scope {
                 text: &prose.text,
@@ -121,9 +137,15 @@ fn written_out(document: &Document) -> Vec<Finding> {
         for row in 0..table.rows.len() {
             for column in 0..table.columns.len() {
                 let text = table.text(row, column);
+                let numbers = quantities(text);
+                if text.len() > LONGEST || numbers.len() > MOST_NUMBERS {
+                    let own = table.cell(row, column).map_or(0, |cell| cell.line);
+                    too_long.push(if own > 0 { own } else { table.rows[row].line });
+                    continue;
+                }
                 let scope = Scope {
                     text,
-                    numbers: &quantities(text),
+                    numbers: &numbers,
                     start: 0,
                     end: text.len(),
                 };
@@ -135,5 +157,7 @@ fn written_out(document: &Document) -> Vec<Finding> {
             }
         }
     }
-    findings
+    too_long.sort_unstable();
+    too_long.dedup();
+    (findings, too_long)
 }

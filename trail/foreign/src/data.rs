@@ -13,6 +13,7 @@ use crate::table::{Cell, Row, Table};
 /// If a path does not exist, or a file given by name has an unknown format.
 pub fn read_tables(paths: &[PathBuf]) -> Result<(Vec<Table>, Vec<Unread>), Unread> {
     let (mut tables, mut unread) = (Vec::new(), Vec::new());
+    let mut left = MOST_VALUES;
     for path in paths {
         let lost = |error: std::io::Error| Unread::new(path, error.to_string());
         let named = fs::metadata(path).map_err(lost)?.is_file();
@@ -27,7 +28,7 @@ pub fn read_tables(paths: &[PathBuf]) -> Result<(Vec<Table>, Vec<Unread>), Unrea
                 .extension()
                 .is_some_and(|e| e.eq_ignore_ascii_case("json"));
             match Format::of(&file.to_string_lossy()) {
-                Ok(format) if !json => match read(&file, format) {
+                Ok(format) if !json => match read(&file, format, &mut left) {
                     Ok(table) => tables.push(table),
                     Err(error) => unread.push(error),
                 },
@@ -62,9 +63,16 @@ fn below(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Reads a file.
-fn read(path: &Path, format: Format) -> Result<Table, Unread> {
-    let bytes = artifacts::regular::read(path).map_err(|e| Unread::new(path, e.to_string()))?;
+/// The largest data file, in bytes.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// The most values of all data files together: rows × columns. Each takes some hundred bytes.
+const MOST_VALUES: usize = 16 << 20;
+
+/// Reads a file. `left` is the number of values that may still be read.
+fn read(path: &Path, format: Format, left: &mut usize) -> Result<Table, Unread> {
+    let bytes = artifacts::regular::read_at_most(path, MOST_BYTES)
+        .map_err(|e| Unread::new(path, e.to_string()))?;
     let sheet = tabular::read(format, &bytes, None).map_err(|error| Unread {
         line: error.line,
         ..Unread::new(path, format!("{}; {}", error.message, error.hint))
@@ -72,6 +80,14 @@ fn read(path: &Path, format: Format) -> Result<Table, Unread> {
     if sheet.rows() == 0 {
         return Err(Unread::new(path, "it has no rows".to_owned()));
     }
+    let values = sheet.rows().saturating_mul(sheet.columns.len());
+    *left = left.checked_sub(values).ok_or_else(|| {
+        let reason = format!(
+            "with its {values} values (rows × columns), the data has more than {MOST_VALUES}; leave out rows and columns \
+             that the report does not use"
+        );
+        Unread::new(path, reason)
+    })?;
     let cell = |field: &Field| match field {
         Field::Null | Field::Other(_) => Cell::default(),
         field => Cell::new(&field.to_string(), 1),

@@ -85,9 +85,16 @@ pub struct Prose {
     pub linked: bool,
     /// The numbers in it, except those in code.
     pub numbers: Vec<Quantity>,
-    /// Sentences as byte ranges.
+    /// Sentences as byte ranges, except those that are too long to be checked.
     pub sentences: Vec<(usize, usize)>,
+    /// The starts of the sentences that are too long.
+    pub too_long: Vec<usize>,
 }
+
+/// The longest sentence or cell that is checked, in bytes, and the most numbers in it. The checks compare each number
+/// with the others, and a list without full stops would take hours.
+pub(crate) const LONGEST: usize = 16 << 10;
+pub(crate) const MOST_NUMBERS: usize = 300;
 
 impl Prose {
     /// Line and column of a byte offset.
@@ -121,7 +128,12 @@ impl Prose {
         self.numbers = quantities(&self.text);
         self.numbers
             .retain(|number| !code.iter().any(|part| part.contains(&number.start)));
-        self.sentences = sentences(&self.text);
+        let short = |&(start, end): &(usize, usize)| {
+            end - start <= LONGEST && self.numbers_in(start, end).len() <= MOST_NUMBERS
+        };
+        let (short, long): (Vec<_>, Vec<_>) = sentences(&self.text).into_iter().partition(short);
+        self.sentences = short;
+        self.too_long = long.into_iter().map(|(start, _)| start).collect();
         self
     }
 }

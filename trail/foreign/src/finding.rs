@@ -138,6 +138,9 @@ pub struct Audit {
     pub data_tables: usize,
     /// The findings.
     pub findings: Vec<Finding>,
+    /// The lines of sentences and cells that are too long to be checked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub too_long: Vec<usize>,
     /// The sources of the numbers, if data was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coverage: Option<Coverage>,

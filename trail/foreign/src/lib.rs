@@ -20,7 +20,7 @@ mod structure;
 mod table;
 mod words;
 
-pub use audit::{Unaudited, audit, supported};
+pub use audit::{MOST_BYTES, Unaudited, audit, supported};
 pub use coverage::{Coverage, Derivation, Status, Traced};
 pub use data::{Unread, read_tables};
 pub use document::{Document, Heading, List, Lost, Prose};

@@ -154,3 +154,19 @@ fn formats_that_are_not_read_are_refused_by_name_or_by_content() {
         Err(Unaudited::NotText)
     );
 }
+
+#[test]
+fn a_list_of_thousands_of_numbers_is_named_and_not_compared() {
+    let list = "a 1.0 b 2.0 ".repeat(10_000);
+    let text = format!(
+        "{list}\n\n| a | b |\n|---|---|\n| {list} | 2 |\n\nWaits fell from 80 ms to 60 ms, a 40% drop.\n"
+    );
+    let result = audit("r.md", &text, &[]);
+    assert_eq!(result.too_long, [1, 5]);
+    assert_eq!(result.findings.len(), 1, "the rest is checked");
+    let long = Unaudited::TooLong(result.too_long).to_string();
+    assert!(
+        long.contains("more than 300 numbers") && long.contains("in lines 1, 5"),
+        "{long}"
+    );
+}
