@@ -56,6 +56,9 @@ type Row = Vec<Scalar>;
 /// The largest number of fields (rows × columns) of a table. A field takes about 60 bytes of memory, and its text.
 const MOST_FIELDS: usize = if cfg!(test) { 1 << 12 } else { 1 << 24 };
 
+/// The most commas of a CSV file, within and between its texts.
+const MOST_COMMAS: usize = if cfg!(test) { 1 << 16 } else { 1 << 27 };
+
 /// A line and the problem in it.
 type Wrong = (usize, String);
 
@@ -125,6 +128,11 @@ fn repeated(declared: &TableSettings, rows: &[Row]) -> Option<String> {
 }
 
 fn csv_rows(bytes: &[u8], declared: &TableSettings) -> Result<Vec<Row>, Wrong> {
+    // The headings alone could fill the memory, before there is a row to count.
+    let commas = bytes.iter().filter(|byte| **byte == b',').count();
+    if commas > MOST_COMMAS {
+        return Err((1, format!("the file has more than {MOST_COMMAS} commas")));
+    }
     let mut reader = csv::ReaderBuilder::new()
         .trim(csv::Trim::All)
         .from_reader(bytes);
@@ -380,6 +388,9 @@ mod tests {
         let rows = "1,a,1,true\n".repeat(MOST_FIELDS / 4 + 1);
         let why = read_text("t.csv", &format!("n,id,ms,right\n{rows}")).expect_err("too large");
         assert!(why.contains("more than 4096 fields"), "{why}");
+        let headings = ",".repeat(MOST_COMMAS + 1);
+        let why = read_text("t.csv", &headings).expect_err("too large");
+        assert!(why.contains("more than 65536 commas"), "{why}");
         let rows = "{\"n\": 1}\n".repeat(MOST_FIELDS / 4 + 1);
         let why = read_text("t.jsonl", &rows).expect_err("too large");
         assert!(why.contains("more than 4096 fields"), "{why}");

@@ -11,6 +11,8 @@ const HINT: &str = "the first line names the columns; quote text that contains t
 /// field is text, and an empty field is null.
 pub(crate) fn read(bytes: &[u8], separator: u8) -> Result<Sheet, Unreadable> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+    // The headings alone could fill the memory, before there is a row to count.
+    check_fields(1, most_headings(bytes, separator))?;
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(separator)
         .comment(Some(b'#'))
@@ -73,6 +75,20 @@ pub(crate) fn read(bytes: &[u8], separator: u8) -> Result<Sheet, Unreadable> {
         places: Places::Lines(lines),
         remarks: remarks(bytes),
     })
+}
+
+/// Returns how many headings there are at most. If there are quotes among them, their line may not be the last one, so all
+/// separators of the file count.
+fn most_headings(bytes: &[u8], separator: u8) -> usize {
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    let before: usize = lines.take(heading(bytes)).map(<[u8]>::len).sum();
+    let rest = &bytes[before.min(bytes.len())..];
+    let end = rest.iter().position(|byte| b"\r\n\"".contains(byte));
+    let line = match end {
+        Some(end) if rest[end] != b'"' => &rest[..end],
+        _ => rest,
+    };
+    line.iter().filter(|byte| **byte == separator).count() + 1
 }
 
 /// Returns the byte at which a record starts. The reader's position is right behind the previous record: its end of line,

@@ -1,5 +1,6 @@
 //! A file as named columns.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 
@@ -145,8 +146,9 @@ pub fn read(format: Format, bytes: &[u8], below: Option<&str>) -> Result<Sheet, 
         Format::Json => json::read(bytes, below),
         Format::Parquet => parquet::read(bytes),
     }?;
-    for (at, name) in sheet.names.iter().enumerate() {
-        if sheet.names[..at].contains(name) {
+    let mut names = BTreeSet::new();
+    for name in &sheet.names {
+        if !names.insert(name) {
             let message = format!("two columns are named `{name}`");
             return Err(Unreadable::new(message, "give every column its own name"));
         }
@@ -159,6 +161,35 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn headings_without_number_are_refused_before_they_are_read() {
+        for (format, separator) in [(Format::Csv, ","), (Format::Tsv, "\t")] {
+            let many = separator.repeat(MOST_FIELDS);
+            for before in ["", "# remark\n\n", "a", "\"a\nb\""] {
+                let text = format!("{before}{many}\n");
+                let wrong = read(format, text.as_bytes(), None).unwrap_err();
+                assert!(
+                    wrong.message.contains("1048577 columns"),
+                    "{}",
+                    wrong.message
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn names_of_very_many_columns_are_compared_in_one_pass() {
+        let names: Vec<String> = (0..300_000).map(|n| format!("c{n}")).collect();
+        let table =
+            |names: &[String]| format!("{}\n{}\n", names.join(","), ",".repeat(names.len() - 1));
+        let sheet = read(Format::Csv, table(&names).as_bytes(), None).unwrap();
+        assert_eq!((sheet.rows(), sheet.names.len()), (1, names.len()));
+        let mut twice = names;
+        twice.push("c0".to_owned());
+        let wrong = read(Format::Csv, table(&twice).as_bytes(), None).unwrap_err();
+        assert_eq!(wrong.message, "two columns are named `c0`");
+    }
 
     fn text(text: &str) -> Field {
         Field::Text(text.to_owned())
