@@ -34,6 +34,7 @@ mod prepare;
 mod queue;
 mod reach;
 mod status;
+mod tail;
 
 pub use budget::{Cost, Costly, costs, rented_costs};
 pub use coordinate::{Asked, Came, Cluster, Work};

@@ -5,7 +5,6 @@
 //! nothing running.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -20,6 +19,7 @@ use places::{Host, NamedHost, PULSE};
 use remote::Remote;
 
 use crate::queue::JobState;
+use crate::tail;
 
 /// The state of a shard that a host executes.
 pub const RUNNING: &str = "RUNNING";
@@ -399,9 +399,12 @@ fn beat<W: Write>(
     }
 }
 
+/// How many bytes of an output are searched for its last line.
+const LAST: usize = 16 << 10;
+
 /// Returns the last line in the output of a shard or its client.
 fn last_line(log: &Path) -> String {
-    let bytes = fs::read(log).unwrap_or_default();
+    let bytes = tail::read(log, LAST).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let last = text.lines().rfind(|line| !line.trim().is_empty());
     last.unwrap_or("it printed nothing").trim().to_owned()

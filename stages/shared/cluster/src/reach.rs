@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::document::{COMMAND, name};
 use crate::error::ClusterError;
+use crate::tail;
 
 /// The exit code of a job whose machine lacks the program.
 const NO_PROGRAM: u8 = 4;
@@ -157,10 +158,11 @@ pub(crate) fn keep_log(remote: &Remote, run: &str, shard: &str) {
         return;
     }
     let file = local_log(run, shard);
-    let Ok(bytes) = fs::read(&file) else { return };
-    let start = bytes.len().saturating_sub(MOST_LOG);
+    let Ok(end) = tail::read(&file, MOST_LOG) else {
+        return;
+    };
     // The output is evidence of a job that ends anyway. If the put fails, the file stays on the machine.
-    let kept = remote.put_document(&name(run, &format!("{shard}.log")), &bytes[start..]);
+    let kept = remote.put_document(&name(run, &format!("{shard}.log")), &end);
     if kept.is_ok_and(|put| put) {
         let _stays = fs::remove_file(&file);
     }

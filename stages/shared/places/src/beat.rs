@@ -1,7 +1,7 @@
 //! The pulse between two machines: the owner of the pipe beats, and the dependent process listens.
 
 use std::io::{Read, Write};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 /// The time between two beats.
@@ -39,7 +39,8 @@ pub fn listen(
     mut pipe: impl Read + Send + 'static,
     silence: Duration,
 ) -> impl FnMut(Duration) -> Heard {
-    let (sender, beats) = channel();
+    // The other side waits if it beats faster than somebody listens.
+    let (sender, beats) = sync_channel(1);
     let listening = move || {
         let mut bytes = [0; 64];
         while pipe.read(&mut bytes).is_ok_and(|n| n > 0) && sender.send(()).is_ok() {}
@@ -67,6 +68,8 @@ pub fn listen(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
+
     use super::*;
 
     const STEP: Duration = Duration::from_millis(1);

@@ -1,7 +1,6 @@
 //! How shards end: normally, early, or because the user stops the run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -13,6 +12,7 @@ use crate::document::{End, Ended, name, parse};
 use crate::error::ClusterError;
 use crate::queue::{JobPhase, JobState, Scheduler, Trouble};
 use crate::reach::Reach;
+use crate::tail;
 
 /// How long cancelled jobs may take to end.
 const CANCEL_WAIT: Duration = Duration::from_secs(90);
@@ -409,7 +409,7 @@ fn hint(state: &str, log: &Path) -> Option<String> {
 /// Returns the end of a job's output.
 fn tail(log: &Path) -> Vec<u8> {
     // A job that never started has no output.
-    let bytes = fs::read(log).unwrap_or_default();
+    let bytes = tail::read(log, TAIL).unwrap_or_default();
     tail_of(&bytes)
 }
 
