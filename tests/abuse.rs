@@ -283,6 +283,20 @@ fn a_file_that_nothing_derives_is_named_as_such() {
 }
 
 #[test]
+fn a_file_whose_name_is_not_text_is_a_fault_of_the_bundle_and_begins_no_line() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let (_folder, bundle) = copy();
+    let name = std::ffi::OsStr::from_bytes(b"\xff\neverything holds");
+    fs::write(bundle.join("report").join(name), "x").expect("writable");
+    let outcome = command("verify", &bundle);
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    let said = r#""report/\xFF\neverything holds": its name is not text"#;
+    assert!(outcome.stdout.contains(said), "{}", outcome.stdout);
+    let forged = |line: &str| line.starts_with("everything holds");
+    assert!(!outcome.stdout.lines().any(forged), "{}", outcome.stdout);
+}
+
+#[test]
 fn what_is_not_in_the_manifest_is_an_error_and_an_index_is_never_read() {
     let (_folder, bundle) = copy();
     for place in [

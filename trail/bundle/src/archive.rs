@@ -336,30 +336,58 @@ impl Expected {
 }
 
 /// Returns the files below a folder, as sorted relative paths with `/`.
-pub(crate) fn files(folder: &Path) -> io::Result<Vec<String>> {
-    fn walk(folder: &Path, prefix: &str, names: &mut Vec<String>) -> io::Result<()> {
+///
+/// # Errors
+/// If a name is not text, or the folder cannot be listed.
+fn files(folder: &Path) -> io::Result<Vec<String>> {
+    let listed = list(folder)?;
+    match listed.nameless.first() {
+        Some(path) => Err(io::Error::other(format!("the name {path} is not text"))),
+        None => Ok(listed.files),
+    }
+}
+
+/// What lies below a folder.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    /// The files, as sorted relative paths with `/`.
+    pub(crate) files: Vec<String>,
+    /// The files and folders whose names are not text, so that no manifest can list them; escaped.
+    pub(crate) nameless: Vec<String>,
+}
+
+/// Lists what lies below a folder.
+pub(crate) fn list(folder: &Path) -> io::Result<Listed> {
+    fn walk(folder: &Path, prefix: &str, listed: &mut Listed) -> io::Result<()> {
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
-            let name = entry.file_name().into_string().map_err(|name| {
-                io::Error::other(format!("{} is not text", Path::new(&name).display()))
-            })?;
+            let name = match entry.file_name().into_string() {
+                Ok(name) => name,
+                Err(name) => {
+                    listed
+                        .nameless
+                        .push(format!("{:?}", Path::new(prefix).join(name)));
+                    continue;
+                }
+            };
             let path = if prefix.is_empty() {
                 name
             } else {
                 format!("{prefix}/{name}")
             };
             if entry.file_type()?.is_dir() {
-                walk(&entry.path(), &path, names)?;
+                walk(&entry.path(), &path, listed)?;
             } else {
-                names.push(path);
+                listed.files.push(path);
             }
         }
         Ok(())
     }
-    let mut names = Vec::new();
-    walk(folder, "", &mut names)?;
-    names.sort();
-    Ok(names)
+    let mut listed = Listed::default();
+    walk(folder, "", &mut listed)?;
+    listed.files.sort();
+    listed.nameless.sort();
+    Ok(listed)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use pipeline::lock::Lock;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::archive::files;
+use crate::archive::list;
 use crate::catalogue::Catalogue;
 use crate::envelope::Envelope;
 use crate::error::BundleError;
@@ -104,14 +104,20 @@ pub fn verify(bundle: &Bundle, key: Option<&PublicKey>) -> Result<Checked, Bundl
 
 fn compare_files(bundle: &Bundle, checked: &mut Checked) -> Result<(), BundleError> {
     let root = bundle.root();
-    let there = files(root).map_err(|e| BundleError::Io(root.to_owned(), e))?;
+    let there = list(root).map_err(|e| BundleError::Io(root.to_owned(), e))?;
     let listed: BTreeMap<&str, &Entry> = bundle
         .manifest()
         .files
         .iter()
         .map(|f| (f.path.as_str(), f))
         .collect();
-    for path in &there {
+    for path in there.nameless {
+        checked.complain(
+            path,
+            "its name is not text, so it is not in the manifest: it was added",
+        );
+    }
+    for path in &there.files {
         if !listed.contains_key(path.as_str()) && !SEALS.contains(&path.as_str()) {
             checked.complain(path, "it is not in the manifest: it was added");
         }
