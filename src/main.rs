@@ -134,16 +134,22 @@ fn answered(error: &clap::Error) -> u8 {
     }
 }
 
-/// Fails if a path on the command line, in the variable for the store or on the way to the working folder is not UTF-8.
-/// Event logs, locks and JSON contain paths as text.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the store is named there, as `args` reads it"
-)]
+/// The variables that `args` reads.
+const VARIABLES: [&str; 3] = ["BENCHTRAIL_STORE", "BENCHTRAIL_REMOTE", "BENCHTRAIL_TRUST"];
+
+/// Fails if a path on the command line, in a variable or on the way to the working folder is not UTF-8. Event logs, locks
+/// and JSON contain paths as text.
+#[expect(clippy::disallowed_methods, reason = "`args` reads the same variables")]
 fn paths_are_text(words: &[OsString]) -> Result<(), exit::Stop> {
-    let store = std::env::var_os("BENCHTRAIL_STORE");
+    for variable in VARIABLES {
+        let value = std::env::var_os(variable).filter(|value| value.to_str().is_none());
+        if let Some(value) = value {
+            let message = format!("{variable}: `{}` is not text in UTF-8", value.display());
+            return Err(exit::Stop::usage(message).hint("give the variable another value"));
+        }
+    }
     let here = std::env::current_dir().ok().map(OsString::from);
-    let all = words.iter().skip(1).chain(&store).chain(&here);
+    let all = words.iter().skip(1).chain(&here);
     match all.into_iter().find(|word| word.to_str().is_none()) {
         Some(word) => Err(
             exit::Stop::usage(format!("`{}` is not text in UTF-8", word.display()))

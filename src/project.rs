@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use crate::effect_text::quoted;
 use crate::exit::Stop;
+use crate::terminal::in_line;
 
 /// The folder that a set of experiments shares, and the store in it.
 #[derive(Debug)]
@@ -196,12 +197,23 @@ pub(crate) fn again(experiment: &Path, profile: Option<&str>) -> String {
     }
 }
 
-/// Returns the shortest form of a path from the working directory.
+/// Returns the shortest form of a path from the working directory, in one line: a name of others may have line breaks.
 pub(crate) fn shown(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     match path.strip_prefix(&here) {
         Ok(own) if own.as_os_str().is_empty() => ".".to_owned(),
-        Ok(below) => below.display().to_string(),
-        Err(_) => path.display().to_string(),
+        Ok(below) => in_line(&below.display().to_string()),
+        Err(_) => in_line(&path.display().to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_shown_in_one_line() {
+        let path = Path::new("/of others/a\neverything holds.yaml");
+        assert_eq!(shown(path), "/of others/a\\neverything holds.yaml");
     }
 }

@@ -315,6 +315,8 @@ fn a_path_that_is_no_text_is_refused() {
                 .arg(Path::new(odd).join("simulated.yaml")),
         ),
         ended(project.command(["run", STUDY]).env("BENCHTRAIL_STORE", odd)),
+        ended(project.command(["run", STUDY]).env("BENCHTRAIL_TRUST", odd)),
+        ended(project.command(["ls", STUDY]).env("BENCHTRAIL_REMOTE", odd)),
     ] {
         assert_eq!(expected.code, Some(2), "{}", expected.stderr);
         assert!(
@@ -323,6 +325,12 @@ fn a_path_that_is_no_text_is_refused() {
             expected.stderr
         );
     }
+    let named = ended(project.command(["run", STUDY]).env("BENCHTRAIL_TRUST", odd));
+    assert!(
+        named.stderr.contains("BENCHTRAIL_TRUST: "),
+        "{}",
+        named.stderr
+    );
 }
 
 #[test]
