@@ -6,6 +6,7 @@ mod keys;
 mod limits;
 mod running;
 mod shell;
+mod stalled;
 mod tls;
 mod words;
 
