@@ -105,6 +105,10 @@ impl StageKind for Analyze {
         24
     }
 
+    fn semantic_version_of(&self, parameters: &Json) -> u32 {
+        self.semantic_version() + crate::operators::revision(parameters)
+    }
+
     fn labels_named(&self, parameters: &Json) -> Vec<(String, Json)> {
         let mut named = Vec::new();
         sides(parameters, &mut named);

@@ -323,6 +323,47 @@ fn a_cost_has_the_interval_of_its_throughput() {
 }
 
 #[test]
+fn requests_have_a_price_too_and_an_interval_that_reaches_zero_leaves_their_cost_open() {
+    let text = "block,system,rate\n1,a,2\n2,a,2.2\n3,a,1.8\n1,b,2\n2,b,0\n3,b,0.1\n";
+    let means = json!({"from": "t", "over": ["block"], "columns": ["rate"], "confidence": 0.95});
+    let price = json!({"from": "means", "column": "rate_mean", "devices": 2, "price-per-hour": 3.6,
+        "currency": "USD", "price-date": "2026-02-03", "price-source": "a list"});
+    let tables = [("means", "aggregate", means), ("price", "cost", price)];
+    let mut given = table(text, &["block", "system"], &["rate"]);
+    for spec in &mut given.specs {
+        spec.unit = Some("req/s".to_owned());
+    }
+    let tables = made(&tables, given, &json!(null)).unwrap();
+    let price = &tables["price"];
+    let ends = ["", "_low", "_high"].map(|end| format!("cost_per_thousand_requests{end}"));
+    // 7.2 USD an hour buy 7,200 requests at 2 requests per second.
+    assert!((price.number(0, &ends[0]).unwrap() - 1.0).abs() < 1e-12);
+    assert!(price.number(0, &ends[1]) < price.number(0, &ends[0]));
+    assert!(price.number(0, &ends[2]) > price.number(0, &ends[0]));
+    assert!(price.number(1, &ends[0]).is_some() && price.number(1, &ends[2]).is_none());
+    let why = price.value(1, "cost_per_thousand_requests_why").unwrap();
+    assert_eq!(
+        *why,
+        crate::frame::text("the interval of rate_mean reaches 0, so nothing limits the cost")
+    );
+    assert!(price.specs.iter().all(|spec| !spec.name.contains("tokens")));
+}
+
+#[test]
+fn tables_with_quotients_or_costs_alone_are_made_again() {
+    use pipeline::StageKind as _;
+    let version = |operator: &str, query: &str| {
+        let table = json!({"name": "t", "operator": operator, "parameters": {"query": query}});
+        crate::Analyze.semantic_version_of(&json!({"tables": [table]}))
+    };
+    let own = crate::Analyze.semantic_version();
+    assert_eq!(version("sql", "select 'a/b' as c -- a / b"), own);
+    assert_eq!(version("aggregate", ""), own);
+    assert_ne!(version("sql", "select 1 / 2 as c"), own);
+    assert_ne!(version("cost", ""), own);
+}
+
+#[test]
 fn axes_may_have_the_names_of_the_keys_that_operators_add() {
     let text =
         "block,metric,system,tok_s\n1,x,a,100\n1,x,b,90\n2,x,a,110\n2,x,b,96\n3,x,a,99\n3,x,b,90\n";

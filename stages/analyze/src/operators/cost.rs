@@ -1,4 +1,4 @@
-//! `cost`: the cost of a million tokens at a declared price.
+//! `cost`: the cost of a million tokens, or of a thousand requests, at a declared price.
 
 use artifacts::Scalar;
 use contract::IntervalEnd;
@@ -20,7 +20,7 @@ pub(crate) struct Cost;
 pub(crate) struct Parameters {
     /// The table that holds the throughput.
     from: String,
-    /// The throughput in tokens per second; by default `output_throughput`.
+    /// The throughput in tokens or requests per second; by default `output_throughput`.
     #[serde(default = "output_throughput")]
     column: String,
     /// The number of devices that are paid for: all devices of the deployment, busy or not. If rows
@@ -40,8 +40,37 @@ fn output_throughput() -> String {
     "output_throughput".to_owned()
 }
 
+/// What is sold, by the unit of the throughput.
+#[derive(Clone, Copy)]
+struct Sold {
+    /// The column of the cost.
+    cost: &'static str,
+    what: &'static str,
+    /// How many of them have the price, as a number and in words.
+    count: (f64, &'static str),
+}
+
+impl Sold {
+    fn by_unit(unit: Option<&str>) -> Option<Self> {
+        match unit {
+            Some("tok/s") => Some(Self {
+                cost: "cost_per_million_tokens",
+                what: "tokens",
+                count: (1e6, "10⁶"),
+            }),
+            Some("req/s") => Some(Self {
+                cost: "cost_per_thousand_requests",
+                what: "requests",
+                count: (1e3, "10³"),
+            }),
+            _ => None,
+        }
+    }
+}
+
 /// The throughput of a row, and the hourly cost of its devices.
 struct Priced {
+    sold: Sold,
     rate: Option<f64>,
     /// The interval of the throughput, if its table has one.
     interval: Result<(f64, f64), String>,
@@ -53,18 +82,29 @@ struct Priced {
 }
 
 impl Priced {
-    fn per_million(&self) -> Option<f64> {
+    fn cost(&self) -> Option<f64> {
         self.at(self.rate?)
     }
 
     /// Without tokens nothing was bought, so there is no price per token.
     fn at(&self, rate: f64) -> Option<f64> {
         let per_hour = self.per_hour?;
-        (rate > 0.0).then(|| per_hour * 1e6 / (rate * 3600.0))
+        (rate > 0.0).then(|| per_hour * self.sold.count.0 / (rate * 3600.0))
+    }
+
+    /// Returns why an end of the interval is missing.
+    fn why(&self, column: &str) -> Option<String> {
+        match &self.interval {
+            Err(why) => Some(why.clone()),
+            Ok((low, _)) if *low <= 0.0 && self.cost().is_some() => Some(format!(
+                "the interval of {column} reaches 0, so nothing limits the cost"
+            )),
+            Ok(_) => None,
+        }
     }
 }
 
-fn columns(spec: &Spec, given: &Parameters) -> Columns<'static, Priced> {
+fn columns(spec: &Spec, sold: Sold, given: &Parameters) -> Columns<'static, Priced> {
     let (name, unit) = (&spec.name, spec.unit.clone().unwrap_or_default());
     let currency = given.currency.clone();
     let hourly = format!(
@@ -73,9 +113,12 @@ fn columns(spec: &Spec, given: &Parameters) -> Columns<'static, Priced> {
         given.price_per_hour.words()
     );
     let cost = Spec::float(
-        "cost_per_million_tokens",
+        sold.cost,
         &currency,
-        format!("price_per_hour · 10⁶ ÷ ({name} · 3600); null without tokens"),
+        format!(
+            "price_per_hour · {} ÷ ({name} · 3600); null without {}",
+            sold.count.1, sold.what
+        ),
     );
     let end = |which: IntervalEnd, source_end: IntervalEnd| {
         let what = which.of(format!(
@@ -114,16 +157,29 @@ fn columns(spec: &Spec, given: &Parameters) -> Columns<'static, Priced> {
             Spec::text("price_source", "who offered it, and under which terms"),
             |p| p.source.clone(),
         )
-        .with(cost.clone(), Priced::per_million)
-        .with(cost.like("cost_per_million_tokens_low", low), |p| {
+        .with(cost.clone(), Priced::cost)
+        .with(cost.like(format!("{}_low", sold.cost), low), |p| {
             p.at(p.interval.as_ref().ok()?.1)
         })
-        .with(cost.like("cost_per_million_tokens_high", high), |p| {
+        .with(cost.like(format!("{}_high", sold.cost), high), |p| {
             p.at(p.interval.as_ref().ok()?.0)
         })
-        .with(Spec::text("cost_per_million_tokens_why", WHY), |p| {
-            p.interval.as_ref().err().cloned()
+        .with(Spec::text(format!("{}_why", sold.cost), WHY), {
+            let name = name.clone();
+            move |p: &Priced| p.why(&name)
         })
+}
+
+/// The units of what has a price.
+const UNITS: &str = "tokens or requests per second";
+
+fn unpriced(spec: &Spec, draft: &Draft<'_>) -> Problem {
+    let unit = spec.unit.as_deref().unwrap_or_default();
+    let message = format!("`{}` is in {unit}, and {UNITS} have a price here", spec.name);
+    draft.problem("column", message).hint(
+        "write, for example, `output_throughput`, `total_throughput`, `request_throughput`, or `goodput` of a table \
+         that the operator `goodput` makes",
+    )
 }
 
 /// Whether the text is a day of the calendar: `YYYY-MM-DD`.
@@ -155,11 +211,16 @@ impl TypedOperator for Cost {
     type Parameters = Parameters;
     type Made = Frame;
     const NAME: &'static str = "cost";
-    const SUMMARY: &'static str = "The cost of a million tokens at a declared price of the devices, with the date and source of the price.";
+    const SUMMARY: &'static str = "The cost of a million tokens, or of a thousand requests, at a declared price of the devices, with the date and source of the price.";
     const SOURCE: &'static str = "\
-        The cost is the price of all devices for an hour ÷ the tokens in an hour at the measured throughput. This \
-        assumes that the deployment always has this load. Idle hours, other services and discounts count only if the \
-        price includes them.\n\n\
+        The cost is the price of all devices for an hour ÷ the tokens or requests in an hour at the measured \
+        throughput. This assumes that the deployment always has this load. Idle hours, other services and discounts \
+        count only if the price includes them.\n\n\
+        The column says what is paid for. `output_throughput` counts output tokens only, so they carry the cost of \
+        their prompts, too. `total_throughput` counts prompt and output tokens alike, as one price for both. The two \
+        costs differ by the factor that prompts add to the tokens: never compare one with the other. \
+        `request_throughput` gives the cost of a thousand answered requests, and `goodput`, from the operator \
+        [`goodput`](#goodput), the cost of a thousand requests that meet an objective.\n\n\
         Prices change, so the table repeats the source and the date of the price. If the throughput is a mean over \
         units with an interval, as `aggregate` computes it, the cost has an interval too.";
 
@@ -198,28 +259,24 @@ impl TypedOperator for Cost {
         let price = &given.price_per_hour;
         problems.extend(price.number_problems(draft, from, "price-per-hour"));
         match draft.column(from, &given.column) {
-            Ok(spec) if spec.unit.as_deref() == Some("tok/s") => {
-                unless(problems, || columns(&spec, given).specs())
-            }
-            Ok(spec) => {
-                let unit = spec.unit.unwrap_or_default();
-                let message = format!(
-                    "`{}` is in {unit}, and tokens per second have a price here",
-                    spec.name
-                );
-                let problem = draft.problem("column", message);
-                problems.push(
-                    problem.hint("write, for example, `output_throughput` or `total_throughput`"),
-                );
-                Err(problems)
-            }
+            Ok(spec) => match Sold::by_unit(spec.unit.as_deref()) {
+                Some(sold) => unless(problems, || columns(&spec, sold, given).specs()),
+                None => {
+                    problems.push(unpriced(&spec, draft));
+                    Err(problems)
+                }
+            },
             Err(more) => Err(problems.into_iter().chain(more).collect()),
         }
     }
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let from = context.table(&given.from)?;
-        let columns = columns(&from.declared(&given.column)?, given);
+        let spec = from.declared(&given.column)?;
+        let sold = Sold::by_unit(spec.unit.as_deref()).ok_or_else(|| {
+            Failure::failed(format!("`{}` is not in {UNITS}", given.column))
+        })?;
+        let columns = columns(&spec, sold, given);
         let priced = |row| {
             let devices = counted(&given.devices, from, row, "devices")?;
             let price = above_zero(&given.price_per_hour, from, row, "price-per-hour")?;
@@ -231,6 +288,7 @@ impl TypedOperator for Cost {
                 return Err(Failure::failed(message).hint("write days as in `2026-01-31`"));
             }
             Ok(Priced {
+                sold,
                 rate: from.number(row, &given.column),
                 interval: interval_beside(from, row, &given.column),
                 devices,
@@ -279,6 +337,7 @@ mod tests {
     fn a_million_tokens_cost_what_their_share_of_an_hour_costs() {
         // 1,000 tok/s are 3.6 million tokens an hour, for 7.20.
         let priced = |rate| Priced {
+            sold: Sold::by_unit(Some("tok/s")).unwrap(),
             rate,
             interval: Ok((500.0, 2000.0)),
             devices: Some(2),
@@ -286,12 +345,12 @@ mod tests {
             date: Scalar::Null,
             source: Scalar::Null,
         };
-        assert!((priced(Some(1000.0)).per_million().unwrap() - 2.0).abs() < 1e-12);
-        assert_eq!(priced(Some(0.0)).per_million(), None);
+        assert!((priced(Some(1000.0)).cost().unwrap() - 2.0).abs() < 1e-12);
+        assert_eq!(priced(Some(0.0)).cost(), None);
         // Half the tokens cost twice as much each.
         let (low, high) = priced(None).interval.unwrap();
         assert_eq!(priced(None).at(low), Some(4.0));
         assert_eq!(priced(None).at(high), Some(1.0));
-        assert_eq!(priced(None).per_million(), None);
+        assert_eq!(priced(None).cost(), None);
     }
 }

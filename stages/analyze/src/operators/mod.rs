@@ -119,3 +119,19 @@ pub fn pages() -> Vec<OperatorPage> {
     };
     ALL.iter().map(page).collect()
 }
+
+/// Returns what a stage's version is raised by for its tables. `/` in a query divides integers without truncating them,
+/// and `cost` says why an end of an interval is missing. Stages without either stay as they were.
+pub(crate) fn revision(parameters: &pipeline::Json) -> u32 {
+    const OF_QUOTIENTS_AND_COSTS: u32 = 1_000;
+    let mut tables = parameters["tables"].as_array().into_iter().flatten();
+    let changed = tables.any(|table| match table["operator"].as_str() {
+        Some("sql") => {
+            let query = table["parameters"]["query"].as_str();
+            query.is_some_and(query::divides)
+        }
+        Some("cost") => true,
+        _ => false,
+    });
+    if changed { OF_QUOTIENTS_AND_COSTS } else { 0 }
+}

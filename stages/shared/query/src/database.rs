@@ -12,7 +12,9 @@ use crate::error::QueryError;
 use crate::functions;
 use crate::limits::Limits;
 use crate::sandbox::{self, Seen};
-use crate::text::{first_word, mentioned, own_tables, place, says_order};
+use crate::text::{
+    as_written, first_word, mentioned, own_tables, place, says_order, with_real_division,
+};
 
 /// The number of instructions between two checks of the limits.
 const STEP: i32 = 10_000;
@@ -151,6 +153,13 @@ impl Database {
                     }
                 }
                 e if is_out_of_memory(e) => too_large("the query"),
+                Error::SqliteFailure(code, _) if code.code == ErrorCode::TypeMismatch => {
+                    QueryError::Failed(
+                        "`limit` and `offset` take whole numbers, and `/` gives a fraction: write \
+                         `cast(… as integer)`"
+                            .to_owned(),
+                    )
+                }
                 Error::SqliteFailure(_, Some(message)) => QueryError::Failed(message.clone()),
                 other => QueryError::Failed(other.to_string()),
             };
@@ -213,7 +222,10 @@ impl Database {
         let names: BTreeSet<String> = self.tables.keys().cloned().collect();
         let seen = sandbox::guard(&mut self.connection, names, own_tables(sql))
             .map_err(|e| internal(&e))?;
-        let result = match self.connection.prepare(sql) {
+        let real = with_real_division(sql);
+        // An error is explained in the text as it was written.
+        let as_written = |error| self.connection.prepare(sql).err().unwrap_or(error);
+        let result = match self.connection.prepare(&real).map_err(as_written) {
             Err(error) => Err(explain(error, &seen)),
             Ok(statement) if statement.parameter_count() > 0 => Err(QueryError::Refused(
                 "a query cannot take parameters; write the value itself".to_owned(),
@@ -255,7 +267,7 @@ fn headings(statement: &Statement<'_>, tables: &BTreeMap<String, Loaded>) -> Vec
                 .is_some_and(|o| o.eq_ignore_ascii_case(&column.name))
         };
         Heading {
-            name: c.name().to_owned(),
+            name: as_written(c.name()),
             origin: table.and_then(|t| t.columns.iter().find(same)).cloned(),
         }
     };

@@ -23,4 +23,4 @@ pub use error::QueryError;
 pub use functions::{AGGREGATES, SCALARS};
 pub use limits::Limits;
 pub use sandbox::ALLOWED;
-pub use text::{mentioned, place_of_name, returns_all_columns};
+pub use text::{divides, mentioned, place_of_name, returns_all_columns};

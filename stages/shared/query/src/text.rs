@@ -105,6 +105,40 @@ pub(crate) fn says_order(sql: &str) -> bool {
     false
 }
 
+/// What stands for `/` in the text that SQLite reads. The comment tells it from what people write.
+const REAL_DIVISION: &str = "*/*real*/1.0/";
+
+/// Returns the query with a division of doubles for each `/`. SQLite truncates a quotient of integers, so that a share
+/// such as `sum(status = 'ok') / count(*)` would be 0. `*` and `/` bind equally and to the left: `a / b` and
+/// `a * 1.0 / b` have the same operands wherever they stand.
+pub(crate) fn with_real_division(sql: &str) -> String {
+    let mut text = String::with_capacity(sql.len());
+    let mut from = 0;
+    for at in divisions(sql) {
+        text.push_str(&sql[from..at]);
+        text.push_str(REAL_DIVISION);
+        from = at + 1;
+    }
+    text.push_str(&sql[from..]);
+    text
+}
+
+/// Returns the text as it was before [`with_real_division`]. SQLite names a result column by its expression.
+pub(crate) fn as_written(text: &str) -> String {
+    text.replace(REAL_DIVISION, "/")
+}
+
+/// Returns whether the query divides.
+pub fn divides(sql: &str) -> bool {
+    divisions(sql).next().is_some()
+}
+
+/// Returns the bytes at which a `/` stands as an operator.
+fn divisions(sql: &str) -> impl Iterator<Item = usize> {
+    let signs = placed(sql).into_iter();
+    signs.filter_map(|(token, at)| (token == Token::Sign('/')).then_some(at.start))
+}
+
 /// Returns the names of tables that a query itself defines (`with NAME as (…)`), in lower case.
 pub(crate) fn own_tables(sql: &str) -> BTreeSet<String> {
     let tokens = tokens(sql);
@@ -230,6 +264,26 @@ mod tests {
         ] {
             assert!(!says_order(sql), "{sql}");
         }
+    }
+
+    #[test]
+    fn only_a_slash_between_values_divides() {
+        let changed = |sql: &str| with_real_division(sql).replace("/*real*/", "");
+        assert_eq!(changed("select a/b"), "select a*1.0/b");
+        assert_eq!(
+            changed("select é / 2 / \"x/y\""),
+            "select é *1.0/ 2 *1.0/ \"x/y\""
+        );
+        for sql in [
+            "select 'a/b', \"a/b\", [a/b], `a/b` -- a / b",
+            "select /* a / b */ 1 /* / ",
+        ] {
+            assert_eq!(with_real_division(sql), sql);
+            assert!(!divides(sql), "{sql}");
+        }
+        let sql = "select a / /* by / */ b -- or / c";
+        assert!(divides(sql));
+        assert_eq!(as_written(&with_real_division(sql)), sql);
     }
 
     #[test]

@@ -159,6 +159,67 @@ fn what_is_undefined_is_null() {
 }
 
 #[test]
+fn integers_divide_without_truncating() {
+    for (sql, value) in [
+        ("select 7 / 2", 3.5),
+        ("select sum(status = 'ok') / count(*) from requests", 0.5),
+        ("select sum(output_tokens) / count(*) from requests", 9.0),
+        ("select 1 - 3 / 4 * 2 / 3", 0.5),
+        ("select -7 % 4 / 2", -1.5),
+        ("select '7' / 2", 3.5),
+        ("select 1.0 * 7 / 2", 3.5),
+        ("with t as (select 1 as a, 4 as b) select a/b from t group by a/b order by a / b", 0.25),
+    ] {
+        assert_eq!(one(sql), Scalar::Float(value), "{sql}");
+    }
+    assert_eq!(one("select cast(7 / 2 as integer)"), Scalar::Int(3));
+    assert_eq!(one("select 7 / null"), Scalar::Null);
+    assert_eq!(one("select '7 / 2' -- / 2"), Scalar::Text("7 / 2".to_owned()));
+    // A quotient that was a double already keeps its bits.
+    for (a, b) in [("0.1", "3"), ("2", "0.3"), ("5e-324", "3")] {
+        let (Ok(x), Ok(y)) = (a.parse::<f64>(), b.parse::<f64>()) else {
+            panic!("numbers");
+        };
+        assert_eq!(one(&format!("select {a} / {b}")), Scalar::Float(x / y));
+    }
+    // Planning knows the type, and a column without a name keeps the expression as it was written.
+    let sql = "select sum(output_tokens)/count(*), 4 / 2 as whole from requests";
+    let table_of_numbers = Shape {
+        name: "requests".to_owned(),
+        columns: vec![Column::int("output_tokens", [])],
+        open: false,
+    };
+    let expected = check(sql, &[table_of_numbers]).unwrap();
+    let names: Vec<_> = expected.columns.iter().map(|c| (c.name.as_str(), c.kind)).collect();
+    assert_eq!(
+        names,
+        [
+            ("sum(output_tokens)/count(*)", Some(Kind::Float)),
+            ("whole", Some(Kind::Float))
+        ]
+    );
+    assert_eq!(table(sql).names(), ["sum(output_tokens)/count(*)", "whole"]);
+}
+
+#[test]
+fn mistakes_beside_a_quotient_are_shown_as_they_were_written() {
+    let wrong = |sql: &str| ask(sql).unwrap_err().to_string();
+    assert_eq!(
+        wrong("select 1 / 2,\n  3 // 4"),
+        "the query is not valid SQL: near \"/\": syntax error (line 2, column 6)"
+    );
+    assert_eq!(
+        wrong("select 1 / 2, coutn(*) from requests"),
+        "the query is not valid SQL: no such function: coutn"
+    );
+    assert_eq!(
+        wrong("select status from requests limit 5 / 2"),
+        "`limit` and `offset` take whole numbers, and `/` gives a fraction: write `cast(… as integer)`"
+    );
+    assert_eq!(ask("select status from requests limit 4 / 2").unwrap().table.rows(), 2);
+}
+
+#[test]
 fn a_query_can_only_select_from_the_given_tables() {
     for (sql, message) in [
         (
