@@ -102,6 +102,13 @@ fn two_replicas_behind_a_balancer_are_one_server_whose_rows_name_their_members()
             {"member": "router-0", "role": "router", "loaded": true},
         ])
     );
+    // The load goes to one member, and its rows say so: a study of 1, 2 and 4 members reads them at every level.
+    let loaded = ask(
+        &project,
+        r#"select s.server, count(*) as n from "load.requests" r
+           join "load.request_servers" s on s.request_id = r.request_id where not r.superseded group by 1"#,
+    );
+    assert_eq!(loaded, json!([{"server": "router-0", "n": 16}]));
     // How long each took to start, step by step. The router was started after the replicas.
     let starts = ask(
         &project,

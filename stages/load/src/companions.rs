@@ -153,7 +153,7 @@ impl Beginning<'_> {
 
     fn probed(&self, path: &str) -> Result<Endpoint, String> {
         match self.target.servers.len() {
-            0 => endpoint(self.start, self.target, path),
+            0 | 1 => endpoint(self.start, self.target, path),
             n => Err(format!(
                 "{n} servers are loaded, and the table does not tell them apart"
             )),

@@ -37,9 +37,10 @@ pub struct Cancel {
     /// The time after its first byte was sent at which a request is abandoned, unless it is
     /// answered by then.
     pub after: TimeSpan,
-    /// The share of requests to abandon, drawn by the seed; by default, all.
+    /// The share of requests to abandon, drawn by the seed; by default, all. 0 abandons none, as the control of an axis
+    /// over the share.
     #[serde(default = "all", skip_serializing_if = "is_all")]
-    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
+    #[schemars(range(min = 0, max = 1))]
     pub share: f64,
 }
 
@@ -145,11 +146,11 @@ pub(crate) fn problems(
                 "write, for example, `after: 2 s`",
             );
         }
-        if !(cancel.share > 0.0 && cancel.share <= 1.0) {
+        if !(0.0..=1.0).contains(&cancel.share) {
             say(
                 "cancel",
-                "`share` must be above 0 and at most 1",
-                "0.1 is one request in ten",
+                "`share` must be between 0 and 1",
+                "0.1 is one request in ten, and 0 is none",
             );
         }
     }
@@ -294,5 +295,9 @@ mod tests {
         let share = long.iter().flatten().count() as f64 / 4000.0;
         assert!((share - 0.25).abs() < 0.03, "{share}");
         assert_eq!(extent.given_up(10, &stream(3)), long[..10]);
+        // The control of an axis over the share abandons none.
+        let mut none = extent;
+        none.cancel.as_mut().unwrap().share = 0.0;
+        assert!(none.given_up(4000, &stream(3)).iter().all(Option::is_none));
     }
 }

@@ -370,7 +370,7 @@ struct InTurn<'a> {
 }
 
 impl<'a> InTurn<'a> {
-    /// Creates the table if there are several servers.
+    /// Creates the table if there are several servers, or a group of servers with one that is loaded.
     fn of(spec: &LoadSpec, target: &'a Target, folder: &Path) -> Result<Option<Self>, TableError> {
         if target.servers.is_empty() {
             return Ok(None);

@@ -413,10 +413,11 @@ pub fn target(
         absent_cached_is_zero: live.absent_cached_is_zero,
         cache_reset: None,
     };
-    let target = if servers.len() > 1 {
-        target.in_turn(servers)
-    } else {
-        target
+    let target = match servers.len() {
+        // A study over 1, 2 and 4 replicas reads the server of each request at every level.
+        1 => Target { servers, ..target },
+        0 => target,
+        _ => target.in_turn(servers),
     };
     Ok((target, monitoring))
 }

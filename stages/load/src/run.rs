@@ -64,7 +64,8 @@ pub struct LoadSpec {
 pub struct Target {
     /// The server's URL, `http://host:port` or `https://host:port`.
     pub base_url: String,
-    /// All servers, if requests go to several in turn, with the one at `base_url` first; otherwise empty.
+    /// All servers, if requests go to several in turn, with the one at `base_url` first; the only one, if it is a member
+    /// of a group; otherwise empty.
     pub servers: Vec<LoadedServer>,
     /// For `https://`: a PEM file with the only trusted certificates. By default, those that the operating system
     /// trusts.

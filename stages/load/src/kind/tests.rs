@@ -132,6 +132,19 @@ fn clients_that_never_send_are_reported_while_planning() {
 }
 
 #[test]
+fn a_share_of_requests_to_abandon_may_be_none_or_all() {
+    let given = |share: f64| {
+        let change = json!({"cancel": {"after": "2 s", "share": share}});
+        Load.canonical(&settings(&change), &Shelf)
+    };
+    assert_eq!(given(0.0).unwrap()["cancel"]["share"], 0.0);
+    assert!(given(1.0).unwrap()["cancel"].get("share").is_none());
+    for share in [-0.1, 1.1] {
+        assert_eq!(given(share).unwrap_err()[0].message, "`share` must be between 0 and 1");
+    }
+}
+
+#[test]
 fn settings_that_several_generators_cannot_share_are_reported_while_planning() {
     let plain = Load.canonical(&settings(&json!({})), &Shelf).unwrap();
     let one = Load.canonical(&settings(&json!({"generators": 1})), &Shelf);

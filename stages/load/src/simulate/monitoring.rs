@@ -77,8 +77,7 @@ pub(super) fn made_up(
     Ok(tables)
 }
 
-/// Returns synthetic tables of a load on a group of servers: its members and, if several are loaded, the server of each
-/// request.
+/// Returns synthetic tables of a load on a group of servers: its members, and the server of each request.
 ///
 /// # Errors
 /// Never for rows as made here.
@@ -111,7 +110,7 @@ pub(super) fn group(
         .map(|member| member.member.as_str())
         .collect();
     let mut tables = vec![("members", Member::table(&members)?)];
-    if names.len() > 1 {
+    if !names.is_empty() {
         let rota = Rota::new(names.len(), prompts);
         let row = |request: &Request| RequestServer {
             request_id: request.request_id,

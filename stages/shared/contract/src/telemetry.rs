@@ -217,8 +217,8 @@ crate::table! {
 }
 
 crate::table! {
-    /// One row per request, with the server that it goes to, in order of requests. Only loads on several servers have
-    /// this table.
+    /// One row per request, with the server that it goes to, in order of requests. Only loads on several servers or on a
+    /// group of servers have this table, even if one member of the group is loaded.
     pub struct RequestServer = "request_servers" {
         /// the request, as in `requests`
         request_id: i64,

@@ -32,7 +32,8 @@ impl TypedGate for RowStatus {
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |cell, rows| {
-            let abandons = cell.input.parameters["cancel"].is_object();
+            let cancel = &cell.input.parameters["cancel"];
+            let abandons = cancel.is_object() && cancel["share"].as_f64() != Some(0.0);
             let total = rows.measured().count();
             let other: Vec<_> = rows.measured().filter(|r| !r.is_ok()).collect();
             let is_declared = |r: &&Request| abandons && r.status == RequestStatus::Cancelled;
