@@ -123,7 +123,7 @@ fn text(name: &str, table: &Table) -> Result<String, Stop> {
         for key in &keys {
             line.push(words(&value(key, row)?));
         }
-        line.push(verdict);
+        line.push(within_its_margin(verdict, table, row)?);
         line.push(sized(table, row)?);
         let (low, high) = (value("adjusted_low", row)?, value("adjusted_high", row)?);
         line.push(match (&low, &high) {
@@ -143,6 +143,26 @@ fn text(name: &str, table: &Table) -> Result<String, Stop> {
         text.push_str(&format!("\n{}: {reason}", Verdict::Undecidable.word()));
     }
     Ok(text)
+}
+
+/// Returns a verdict, and for an equivalence the margin, without which the word says nothing.
+fn within_its_margin(verdict: String, table: &Table, row: usize) -> Result<String, Stop> {
+    if verdict != Verdict::Equivalent.word() || !table.has("margin") {
+        return Ok(verdict);
+    }
+    let value = |name: &str| table.value(name, row).map_err(Stop::failed);
+    let Some(margin) = value("margin")?.as_f64() else {
+        return Ok(verdict);
+    };
+    if words(&value("scale")?) == "ratio" {
+        // A margin of 0.07 is 7 %, not 7.000000000000001 %.
+        let percent = (margin * 1e6).round() / 1e4;
+        return Ok(format!("{verdict} within {percent} %"));
+    }
+    Ok(match value("unit")? {
+        Scalar::Text(unit) if unit != "1" => format!("{verdict} within {margin} {unit}"),
+        _ => format!("{verdict} within {margin}"),
+    })
 }
 
 /// Returns the effect of a row: a ratio, or a difference with its unit.
@@ -258,5 +278,25 @@ mod tests {
             shown,
             "results.cellwise: gpu compared with cpu, 11 comparisons: 3 different, 8 no evidence"
         );
+    }
+
+    #[test]
+    fn an_equivalence_names_its_margin() {
+        let rows = [
+            ("ttft_ms_p50", 1, "equivalent", Some(1.0), ""),
+            ("ttft_ms_p50", 8, "no evidence", Some(1.0), ""),
+        ];
+        for (scale, within) in [("ratio", "equivalent within 7 %"), ("difference", "equivalent within 0.07 ms")] {
+            let mut columns: Vec<Column> = Vec::new();
+            let table = comparison(&rows, scale);
+            for name in table.names() {
+                columns.push(table.column(&name).unwrap());
+            }
+            columns.push(Column::float("margin", [Some(0.07), Some(0.07)]));
+            let table = Table::with_metadata(columns, &[("keys", "clients,metric")]).unwrap();
+            let text = text("results.comparison", &table).map_err(|_| ()).unwrap();
+            assert!(text.contains(within), "{text}");
+            assert!(text.contains(" no evidence "), "{text}");
+        }
     }
 }

@@ -87,8 +87,18 @@ fn undefined(detail: String, text: &str, world: &World) -> String {
             Some((stage, output)) if world.data.input(stage).is_ok() => format!(
                 "{detail}; a table is read with a function, such as `rows(\"{stage}.{output}\")` or `value(\"{stage}.{output}\", …)`"
             ),
-            _ => detail,
+            _ => format!("{detail}; {}", looked_up(text, world)),
         },
+    }
+}
+
+/// Says how to look up what is not defined: a part of the experiment by its path, and other values from their tables.
+fn looked_up(text: &str, world: &World) -> String {
+    let paths = [text.to_owned(), format!("design.{text}")];
+    match paths.iter().find(|path| world.spec(path, "").is_ok()) {
+        Some(path) => format!("the experiment has it: `spec(\"{path}\")`"),
+        None => "look it up: `value(…)` and `count(…)` read tables, `row(…).show(…)` a row, and `spec(…)` the experiment"
+            .to_owned(),
     }
 }
 

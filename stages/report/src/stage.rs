@@ -24,7 +24,7 @@ impl StageKind for Report {
     }
 
     fn semantic_version(&self) -> u32 {
-        24
+        25
     }
 
     fn class(&self) -> Class {

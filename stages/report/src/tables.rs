@@ -9,7 +9,7 @@ use minijinja::{Environment, Error};
 use pipeline::place::Condition;
 
 pub(crate) use self::grid::{Grid, cell, escape};
-pub(crate) use self::headings::Heads;
+pub(crate) use self::headings::{Heads, named};
 
 use self::choice::{WHOLE, choose, telling, upper_end};
 use self::grid::grid;
@@ -87,14 +87,16 @@ pub(crate) fn whole(
         view.get(i, "arrivals")
             .is_ok_and(|a| a.to_string() == "open")
     };
-    let mut columns = choose(&names, &view.keys, &telling((0..rows).any(is_open)));
-    // Sides that are the same in all rows are shown in the headings.
-    if ["mean_a", "mean_b"]
+    // Sides that are the same in all rows are shown in the headings, and leave their place to other columns.
+    let in_headings = ["mean_a", "mean_b"]
         .iter()
-        .all(|c| columns.iter().any(|s| s == c) && side(&view, c).is_some())
-    {
-        columns.retain(|c| c != "a" && c != "b");
-    }
+        .all(|c| names.iter().any(|name| name == c) && side(&view, c).is_some());
+    let columns: Vec<String> = names
+        .iter()
+        .filter(|c| !in_headings || *c != "a" && *c != "b")
+        .cloned()
+        .collect();
+    let columns = choose(&columns, &view.keys, &telling((0..rows).any(is_open)));
     view.rows.truncate(WHOLE.1);
     let lacks = footnotes::of(world, name, &view, &Condition::default()).map_err(missed)?;
     let mut settings = plain(name, columns.iter(), &crate::settings::not_available());

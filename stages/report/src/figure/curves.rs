@@ -108,13 +108,20 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
             let label = match (settings.kind, &settings.y, &settings.y_label) {
                 (_, _, Some(label)) => label.clone(),
                 (FigureKind::Ladder, Some(y), None) => plot.axis_label(None, y),
-                _ => "share of requests".to_owned(),
+                _ => share_of(plot),
             };
             svg.vertical_text(12.0, frame.top + HEIGHT / 2.0, &y.titled(label));
         }
     }
     svg.height = TOP + (HEIGHT + 70.0) * rows as f64 - 22.0;
     Ok(())
+}
+
+/// The title of the share in a distribution: what a row of the table stands for.
+fn share_of(plot: &Plot<'_>) -> String {
+    let of_requests = plot.view.table.require("request_id").is_ok();
+    let what = if of_requests { "requests" } else { "rows" };
+    format!("share of {what}")
 }
 
 /// The curves of each panel.

@@ -270,13 +270,10 @@ impl Plot<'_> {
         }
     }
 
-    /// The title of an axis: the column's name and unit.
+    /// The title of an axis: the column's name and unit, as in the headings of tables.
     fn axis_label(&self, given: Option<&str>, column: &str) -> String {
         let unit = self.view.table.unit(column);
-        let bare = unit
-            .as_deref()
-            .and_then(|u| column.strip_suffix(u)?.strip_suffix('_'));
-        let words = bare.unwrap_or(column).replace('_', " ");
+        let words = crate::tables::named(self.view, column);
         match (given, unit.as_deref()) {
             (Some(label), _) => label.to_owned(),
             (None, None | Some("1")) => words,

@@ -19,6 +19,7 @@ const TELLING: &[&str] = &[
     "mean_b",
     "effect",
     "adjusted_low",
+    "margin",
     "verdict",
     "verdict_reason",
     "value",

@@ -74,6 +74,12 @@ pub(super) fn side(view: &View, column: &str) -> Option<String> {
         .then_some(first)
 }
 
+/// Returns the name of a column for people, as the headings of tables and the axes of figures show it, without its unit.
+pub(crate) fn named(view: &View, column: &str) -> String {
+    let unit = view.table.unit(column);
+    side(view, column).unwrap_or_else(|| words(column, unit.as_deref()))
+}
+
 /// Writes the name of a column in the usual abbreviations, without a unit at its end.
 fn words(column: &str, unit: Option<&str>) -> String {
     // A column of some cells is named by their coordinates, and the labels are those of the experiment.
@@ -105,7 +111,7 @@ pub(super) fn own_heading(world: &World, view: &View, column: &ColumnSettings) -
         stem.or_else(|| column.column.strip_suffix("low")),
     ) {
         (Some(_), Some(stem)) => words(&format!("{stem}interval"), unit.as_deref()),
-        _ => side(view, &column.column).unwrap_or_else(|| words(&column.column, unit.as_deref())),
+        _ => named(view, &column.column),
     };
     let text = match unit.as_deref() {
         None | Some("1") => words,

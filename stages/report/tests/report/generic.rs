@@ -56,6 +56,33 @@ fn any_experiment_has_a_report_without_a_template_of_its_own() {
 }
 
 #[test]
+fn units_that_share_a_launch_are_a_limit_beside_the_verdicts() {
+    let text = |served: &str, unit: &Value| {
+        let mut lab = lab();
+        // An axis over which the server is started tells launches apart, so it does not repeat a measurement.
+        let replicate = if served == "rep" { json!(["block"]) } else { json!(["block", "rep"]) };
+        lab.study.spec["stages"]["ladder"] =
+            json!({"kind": "load", "needs": ["server"], "replicate": replicate});
+        lab.study.spec["stages"]["results"] = json!({"kind": "analyze", "needs": ["ladder"], "settings": {
+            "tables": {"means": {"operator": "aggregate", "from": "cells", "over": ["rep"], "unit": unit}}}});
+        let done = lab.render(&json!({}), &shipped());
+        markdown(&done.map_err(|f| f.reason).unwrap())
+    };
+    let limit = "the servers were not started again for each rep, so the units of rep share a launch";
+    let shared = text("configuration", &json!(["rep"]));
+    assert!(shared.contains(&format!("- **Launches**: {limit}")), "{shared}");
+    assert!(shared.contains(&format!("- *launches* (ladder): {limit}")), "{shared}");
+    for other in [
+        text("rep", &json!(["rep"])),
+        text("configuration", &json!(["block"])),
+        text("configuration", &json!(["block", "rep"])),
+        text("configuration", &Value::Null),
+    ] {
+        assert!(!other.contains("share a launch"), "{other}");
+    }
+}
+
+#[test]
 fn limits_and_deviations_follow_from_the_ledger_and_are_traced() {
     let done = lab()
         .render(&json!({}), &shipped())
@@ -556,11 +583,93 @@ fn of_two_comparisons_the_one_of_the_whole_study_comes_first_and_has_no_means_of
         summary.contains("n = 5 units (block) with 15 matched cells"),
         "{summary}"
     );
+    // Where a row averages several coordinates, the sentence says so.
+    assert_eq!(summary.matches(" is on average ").count(), 1, "{summary}");
     assert_eq!(
         summary.matches("the means are 4.500 and 5.500 ms").count(),
         2,
         "{summary}"
     );
+}
+
+#[test]
+fn an_equivalence_names_its_margin_and_the_reason_of_a_verdict_has_room() {
+    let mut lab = lab();
+    for (name, scale, margin) in [("shares", "ratio", 0.1), ("times", "difference", 5.0)] {
+        let many = |text: &'static str| vec![Some(text); 2];
+        let float = |name: &str, value: f64| Column::float(name, vec![Some(value); 2]);
+        let mut columns = vec![
+            Column::int("clients", [Some(1), Some(2)]),
+            Column::text("metric", many("ttft_ms_p50")),
+            Column::text("a", many("batched")),
+            Column::text("b", many("serial")),
+            Column::text("verdict", [Some("equivalent"), Some("no evidence")]),
+            Column::text("verdict_reason", [None, Some("too few of them")]),
+            Column::text("higher", many("serial")),
+            Column::text("unit", many("ms")),
+            float("mean_a", 4.5),
+            float("mean_b", 5.5),
+            Column::text("scale", many(scale)),
+            float("effect", 1.25),
+            float("adjusted_low", 0.75),
+            float("adjusted_high", 1.75),
+            Column::text("unit_of_replication", many("block")),
+            Column::int("n_a", [Some(5), Some(5)]),
+            Column::int("n_b", [Some(5), Some(5)]),
+            float("margin", margin),
+        ];
+        columns.extend((0..6).map(|i| float(&format!("further_{i}"), 1.5)));
+        let table = Table::with_metadata(columns, &[("keys", "clients,metric")]).unwrap();
+        let artifact = store_table(&lab.store, &table);
+        let results = lab.inputs.iter_mut().find(|i| i.kind == "analyze").unwrap();
+        results.cells[0].outputs.insert(name.to_owned(), artifact);
+    }
+    let done = lab.render(&json!({}), &shipped());
+    let text = markdown(&done.map_err(|f| f.reason).unwrap());
+    let (summary, _) = text.split_once("## Method").unwrap();
+    for part in [
+        "*equivalent* within a margin of 10 %. *batched* ÷ *serial*",
+        "*equivalent* within a margin of 5 ms. *batched* − *serial*",
+        "clients 2: *no evidence*. *batched*",
+    ] {
+        assert!(summary.contains(part), "no `{part}` in:\n{summary}");
+    }
+    // The sides are in the headings, so the margin, the verdict and its reason find a place.
+    let heads = summary.lines().filter(|line| line.starts_with("| clients | metric"));
+    let heads: Vec<&str> = heads.collect();
+    assert_eq!(heads.len(), 2, "{summary}");
+    for head in heads {
+        for column in [" batched (ms) ", " margin", " verdict ", " verdict reason "] {
+            assert!(squeezed(head).contains(column), "no `{column}` in {head}");
+        }
+    }
+}
+
+#[test]
+fn the_summary_names_the_first_of_a_ranking_and_whom_it_is_not_told_apart_from() {
+    let mut lab = lab();
+    let columns = vec![
+        Column::int("clients", [Some(1), Some(1), Some(2), Some(2)]),
+        Column::text("system", [Some("x"), Some("y"), Some("x"), Some("y")]),
+        Column::int("rank", [Some(1), Some(2), Some(2), Some(1)]),
+        Column::int("rank_shown", [Some(1), Some(2), Some(1), Some(1)]),
+        Column::text("not_told_apart_from", [None, None, Some("y"), Some("x")]),
+        Column::int("n", vec![Some(2); 4]),
+    ];
+    let table = Table::with_metadata(columns, &[("keys", "clients,system")]).unwrap();
+    let artifact = store_table(&lab.store, &table);
+    let results = lab.inputs.iter_mut().find(|i| i.kind == "analyze").unwrap();
+    results.cells[0].outputs.insert("places".to_owned(), artifact);
+    let done = lab.render(&json!({}), &shipped());
+    let text = markdown(&done.map_err(|f| f.reason).unwrap());
+    let (summary, _) = text.split_once("## Method").unwrap();
+    for part in [
+        "- `results.places`, clients 1, system x: rank 1, told apart from the other.",
+        "- `results.places`, clients 2, system y: rank 1, not told apart from x.",
+    ] {
+        assert!(summary.contains(part), "no `{part}` in:\n{summary}");
+    }
+    assert!(!summary.contains("highest measured"), "{summary}");
 }
 
 #[test]
