@@ -35,9 +35,10 @@ impl fmt::Display for Unaudited {
             Self::TooLong(lines) => {
                 let shown: Vec<String> = lines.iter().take(10).map(usize::to_string).collect();
                 let more = if lines.len() > 10 { ", …" } else { "" };
+                let word = if lines.len() == 1 { "line" } else { "lines" };
                 write!(
                     f,
-                    "sentences or cells with more than {MOST_NUMBERS} numbers or {LONGEST} bytes, in lines {}{more}; divide them, or write them as tables",
+                    "sentences or cells with more than {MOST_NUMBERS} numbers or {LONGEST} bytes, in {word} {}{more}; divide them, or write them as tables",
                     shown.join(", ")
                 )
             }

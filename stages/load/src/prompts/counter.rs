@@ -43,6 +43,8 @@ pub(crate) trait Counter {
 /// A `tokenizer.json`.
 pub(crate) struct FileCounter {
     tokenizer: patterns::Tokenizer,
+    /// The file, for messages.
+    file: String,
     digest: String,
     /// The work so far.
     work: Mutex<Work>,
@@ -125,6 +127,7 @@ impl FileCounter {
         let work = Mutex::default();
         Ok(Self {
             tokenizer,
+            file: file.to_owned(),
             digest,
             work,
         })
@@ -133,7 +136,8 @@ impl FileCounter {
 
 impl Counter for FileCounter {
     fn count(&self, text: &str) -> Result<u32, PromptError> {
-        let wrong = |message: String| PromptError::wrong(format!("tokenizing: {message}"));
+        let wrong =
+            |message: String| PromptError::wrong(format!("tokenizer {}: {message}", self.file));
         let began = thread_time();
         let tokens = quietly(|| patterns::encode(&self.tokenizer, text))
             .ok_or_else(|| wrong("the contents of the file contradict each other".to_owned()))?
@@ -361,6 +365,7 @@ mod tests {
         let counter = counter(&file).unwrap();
         assert_eq!(counter.count("a b"), Ok(1));
         let error = counter.count(&"ab".repeat(64)).unwrap_err();
+        assert!(error.message.starts_with("tokenizer t.json: "), "{error}");
         assert!(error.message.contains("was given up"), "{error}");
         assert!(error.message.contains("simplify the pattern"), "{error}");
     }

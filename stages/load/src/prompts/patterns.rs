@@ -31,7 +31,7 @@ const BYTE_LEVEL: &str =
 pub(super) enum Normalization {
     Replace(Box<Regex>, String),
     Sequence(Vec<Normalization>),
-    Other(NormalizerWrapper),
+    Other(Box<NormalizerWrapper>),
 }
 
 impl TryFrom<NormalizerWrapper> for Normalization {
@@ -45,9 +45,9 @@ impl TryFrom<NormalizerWrapper> for Normalization {
             }
             NormalizerWrapper::Replace(step) => match pattern(&step)? {
                 Some(pattern) => Self::Replace(pattern, step.content),
-                None => Self::Other(NormalizerWrapper::Replace(step)),
+                None => Self::Other(Box::new(NormalizerWrapper::Replace(step))),
             },
-            other => Self::Other(other),
+            other => Self::Other(Box::new(other)),
         })
     }
 }

@@ -13,11 +13,11 @@ const Z: f64 = 1.959_963_984_540_054;
 
 /// A judged request.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Judged {
+pub(crate) struct Judged {
     /// Whether it was answered within every bound.
-    pub good: bool,
+    pub(crate) good: bool,
     /// Its latency divided by the bound, of all bounds the largest such ratio; `None` without an answer.
-    pub strain: Option<f64>,
+    pub(crate) strain: Option<f64>,
 }
 
 /// Returns the 95 % interval of a share of which `n` independent trials are known (Wilson 1927); (0, 1) without trials.
