@@ -286,7 +286,10 @@ mod tests {
             ("ttft_ms_p50", 1, "equivalent", Some(1.0), ""),
             ("ttft_ms_p50", 8, "no evidence", Some(1.0), ""),
         ];
-        for (scale, within) in [("ratio", "equivalent within 7 %"), ("difference", "equivalent within 0.07 ms")] {
+        for (scale, within) in [
+            ("ratio", "equivalent within 7 %"),
+            ("difference", "equivalent within 0.07 ms"),
+        ] {
             let mut columns: Vec<Column> = Vec::new();
             let table = comparison(&rows, scale);
             for name in table.names() {

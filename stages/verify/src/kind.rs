@@ -89,7 +89,11 @@ impl StageKind for Verify {
     /// `/` divides integers without truncating them. Other gates stay as they were.
     fn semantic_version_of(&self, parameters: &Json) -> u32 {
         let mut gates = parameters["gates"].as_array().into_iter().flatten();
-        let divides = gates.any(|gate| gate["parameters"]["query"].as_str().is_some_and(query::divides));
+        let divides = gates.any(|gate| {
+            gate["parameters"]["query"]
+                .as_str()
+                .is_some_and(query::divides)
+        });
         self.semantic_version() + if divides { 1_000 } else { 0 }
     }
 

@@ -401,8 +401,16 @@ fn requests_that_the_load_cancels_do_not_count_as_failures() {
         (RequestStatus::Cancelled, Json::Null, false),
         (RequestStatus::Timeout, json!({"after": "1 s"}), false),
         // A load that abandons none cancels none by its setting.
-        (RequestStatus::Cancelled, json!({"after": "1 s", "share": 0.1}), true),
-        (RequestStatus::Cancelled, json!({"after": "1 s", "share": 0.0}), false),
+        (
+            RequestStatus::Cancelled,
+            json!({"after": "1 s", "share": 0.1}),
+            true,
+        ),
+        (
+            RequestStatus::Cancelled,
+            json!({"after": "1 s", "share": 0.0}),
+            false,
+        ),
     ] {
         let mut inputs = grid(&store, |rows| rows.requests[3].status = status);
         for cell in &mut inputs[0].cells {

@@ -51,18 +51,21 @@ struct Sold {
 }
 
 impl Sold {
+    const TOKENS: Self = Self {
+        cost: "cost_per_million_tokens",
+        what: "tokens",
+        count: (1e6, "10⁶"),
+    };
+    const REQUESTS: Self = Self {
+        cost: "cost_per_thousand_requests",
+        what: "requests",
+        count: (1e3, "10³"),
+    };
+
     fn by_unit(unit: Option<&str>) -> Option<Self> {
         match unit {
-            Some("tok/s") => Some(Self {
-                cost: "cost_per_million_tokens",
-                what: "tokens",
-                count: (1e6, "10⁶"),
-            }),
-            Some("req/s") => Some(Self {
-                cost: "cost_per_thousand_requests",
-                what: "requests",
-                count: (1e3, "10³"),
-            }),
+            Some("tok/s") => Some(Self::TOKENS),
+            Some("req/s") => Some(Self::REQUESTS),
             _ => None,
         }
     }
@@ -175,7 +178,10 @@ const UNITS: &str = "tokens or requests per second";
 
 fn unpriced(spec: &Spec, draft: &Draft<'_>) -> Problem {
     let unit = spec.unit.as_deref().unwrap_or_default();
-    let message = format!("`{}` is in {unit}, and {UNITS} have a price here", spec.name);
+    let message = format!(
+        "`{}` is in {unit}, and {UNITS} have a price here",
+        spec.name
+    );
     draft.problem("column", message).hint(
         "write, for example, `output_throughput`, `total_throughput`, `request_throughput`, or `goodput` of a table \
          that the operator `goodput` makes",
@@ -273,9 +279,8 @@ impl TypedOperator for Cost {
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let from = context.table(&given.from)?;
         let spec = from.declared(&given.column)?;
-        let sold = Sold::by_unit(spec.unit.as_deref()).ok_or_else(|| {
-            Failure::failed(format!("`{}` is not in {UNITS}", given.column))
-        })?;
+        // Planning refuses any other unit.
+        let sold = Sold::by_unit(spec.unit.as_deref()).unwrap_or(Sold::TOKENS);
         let columns = columns(&spec, sold, given);
         let priced = |row| {
             let devices = counted(&given.devices, from, row, "devices")?;
@@ -337,7 +342,7 @@ mod tests {
     fn a_million_tokens_cost_what_their_share_of_an_hour_costs() {
         // 1,000 tok/s are 3.6 million tokens an hour, for 7.20.
         let priced = |rate| Priced {
-            sold: Sold::by_unit(Some("tok/s")).unwrap(),
+            sold: Sold::TOKENS,
             rate,
             interval: Ok((500.0, 2000.0)),
             devices: Some(2),

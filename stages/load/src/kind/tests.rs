@@ -140,7 +140,10 @@ fn a_share_of_requests_to_abandon_may_be_none_or_all() {
     assert_eq!(given(0.0).unwrap()["cancel"]["share"], 0.0);
     assert!(given(1.0).unwrap()["cancel"].get("share").is_none());
     for share in [-0.1, 1.1] {
-        assert_eq!(given(share).unwrap_err()[0].message, "`share` must be between 0 and 1");
+        assert_eq!(
+            given(share).unwrap_err()[0].message,
+            "`share` must be between 0 and 1"
+        );
     }
 }
 

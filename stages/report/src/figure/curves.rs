@@ -119,7 +119,8 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
 
 /// The title of the share in a distribution: what a row of the table stands for.
 fn share_of(plot: &Plot<'_>) -> String {
-    let of_requests = plot.view.table.require("request_id").is_ok();
+    let table = &plot.view.table;
+    let of_requests = table.output == "requests" || table.require("request_id").is_ok();
     let what = if of_requests { "requests" } else { "rows" };
     format!("share of {what}")
 }

@@ -60,7 +60,11 @@ fn units_that_share_a_launch_are_a_limit_beside_the_verdicts() {
     let text = |served: &str, unit: &Value| {
         let mut lab = lab();
         // An axis over which the server is started tells launches apart, so it does not repeat a measurement.
-        let replicate = if served == "rep" { json!(["block"]) } else { json!(["block", "rep"]) };
+        let replicate = if served == "rep" {
+            json!(["block"])
+        } else {
+            json!(["block", "rep"])
+        };
         lab.study.spec["stages"]["ladder"] =
             json!({"kind": "load", "needs": ["server"], "replicate": replicate});
         lab.study.spec["stages"]["results"] = json!({"kind": "analyze", "needs": ["ladder"], "settings": {
@@ -68,10 +72,17 @@ fn units_that_share_a_launch_are_a_limit_beside_the_verdicts() {
         let done = lab.render(&json!({}), &shipped());
         markdown(&done.map_err(|f| f.reason).unwrap())
     };
-    let limit = "the servers were not started again for each rep, so the units of rep share a launch";
+    let limit =
+        "the servers were not started again for each rep, so the units of rep share a launch";
     let shared = text("configuration", &json!(["rep"]));
-    assert!(shared.contains(&format!("- **Launches**: {limit}")), "{shared}");
-    assert!(shared.contains(&format!("- *launches* (ladder): {limit}")), "{shared}");
+    assert!(
+        shared.contains(&format!("- **Launches**: {limit}")),
+        "{shared}"
+    );
+    assert!(
+        shared.contains(&format!("- *launches* (ladder): {limit}")),
+        "{shared}"
+    );
     for other in [
         text("rep", &json!(["rep"])),
         text("configuration", &json!(["block"])),
@@ -628,14 +639,16 @@ fn an_equivalence_names_its_margin_and_the_reason_of_a_verdict_has_room() {
     let text = markdown(&done.map_err(|f| f.reason).unwrap());
     let (summary, _) = text.split_once("## Method").unwrap();
     for part in [
-        "*equivalent* within a margin of 10 %. *batched* ÷ *serial*",
+        "*equivalent* within a margin of 0.1 (a share). *batched* ÷ *serial*",
         "*equivalent* within a margin of 5 ms. *batched* − *serial*",
         "clients 2: *no evidence*. *batched*",
     ] {
         assert!(summary.contains(part), "no `{part}` in:\n{summary}");
     }
     // The sides are in the headings, so the margin, the verdict and its reason find a place.
-    let heads = summary.lines().filter(|line| line.starts_with("| clients | metric"));
+    let heads = summary
+        .lines()
+        .filter(|line| line.starts_with("| clients | metric"));
     let heads: Vec<&str> = heads.collect();
     assert_eq!(heads.len(), 2, "{summary}");
     for head in heads {
@@ -659,7 +672,9 @@ fn the_summary_names_the_first_of_a_ranking_and_whom_it_is_not_told_apart_from()
     let table = Table::with_metadata(columns, &[("keys", "clients,system")]).unwrap();
     let artifact = store_table(&lab.store, &table);
     let results = lab.inputs.iter_mut().find(|i| i.kind == "analyze").unwrap();
-    results.cells[0].outputs.insert("places".to_owned(), artifact);
+    results.cells[0]
+        .outputs
+        .insert("places".to_owned(), artifact);
     let done = lab.render(&json!({}), &shipped());
     let text = markdown(&done.map_err(|f| f.reason).unwrap());
     let (summary, _) = text.split_once("## Method").unwrap();

@@ -217,11 +217,20 @@ fn an_undefined_name_has_its_template_and_line() {
         assert!(error.starts_with("t.md:3:"), "{text}: {error}");
     }
     let error = lab.render_text("{{ nothing }}").unwrap_err();
-    for part in ["look it up", "`value(…)`", "`count(…)`", "`row(…).show(…)`", "`spec(…)`"] {
+    for part in [
+        "look it up",
+        "`value(…)`",
+        "`count(…)`",
+        "`row(…).show(…)`",
+        "`spec(…)`",
+    ] {
         assert!(error.contains(part), "{error}");
     }
     let error = lab.render_text("{{ seed }}").unwrap_err();
-    assert!(error.contains(r#"the experiment has it: `spec("seed")`"#), "{error}");
+    assert!(
+        error.contains(r#"the experiment has it: `spec("seed")`"#),
+        "{error}"
+    );
     let error = lab
         .render_text(r#"{{ value("results.nope", {}, "x") }}"#)
         .unwrap_err();

@@ -168,13 +168,19 @@ fn integers_divide_without_truncating() {
         ("select -7 % 4 / 2", -1.5),
         ("select '7' / 2", 3.5),
         ("select 1.0 * 7 / 2", 3.5),
-        ("with t as (select 1 as a, 4 as b) select a/b from t group by a/b order by a / b", 0.25),
+        (
+            "with t as (select 1 as a, 4 as b) select a/b from t group by a/b order by a / b",
+            0.25,
+        ),
     ] {
         assert_eq!(one(sql), Scalar::Float(value), "{sql}");
     }
     assert_eq!(one("select cast(7 / 2 as integer)"), Scalar::Int(3));
     assert_eq!(one("select 7 / null"), Scalar::Null);
-    assert_eq!(one("select '7 / 2' -- / 2"), Scalar::Text("7 / 2".to_owned()));
+    assert_eq!(
+        one("select '7 / 2' -- / 2"),
+        Scalar::Text("7 / 2".to_owned())
+    );
     // A quotient that was a double already keeps its bits.
     for (a, b) in [("0.1", "3"), ("2", "0.3"), ("5e-324", "3")] {
         let (Ok(x), Ok(y)) = (a.parse::<f64>(), b.parse::<f64>()) else {
@@ -190,7 +196,11 @@ fn integers_divide_without_truncating() {
         open: false,
     };
     let expected = check(sql, &[table_of_numbers]).unwrap();
-    let names: Vec<_> = expected.columns.iter().map(|c| (c.name.as_str(), c.kind)).collect();
+    let names: Vec<_> = expected
+        .columns
+        .iter()
+        .map(|c| (c.name.as_str(), c.kind))
+        .collect();
     assert_eq!(
         names,
         [
@@ -210,13 +220,19 @@ fn mistakes_beside_a_quotient_are_shown_as_they_were_written() {
     );
     assert_eq!(
         wrong("select 1 / 2, coutn(*) from requests"),
-        "the query is not valid SQL: no such function: coutn"
+        "the query is not valid SQL: no such function: coutn (column 15)"
     );
     assert_eq!(
         wrong("select status from requests limit 5 / 2"),
         "`limit` and `offset` take whole numbers, and `/` gives a fraction: write `cast(… as integer)`"
     );
-    assert_eq!(ask("select status from requests limit 4 / 2").unwrap().table.rows(), 2);
+    assert_eq!(
+        ask("select status from requests limit 4 / 2")
+            .unwrap()
+            .table
+            .rows(),
+        2
+    );
 }
 
 #[test]
