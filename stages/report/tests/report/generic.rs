@@ -639,7 +639,7 @@ fn an_equivalence_names_its_margin_and_the_reason_of_a_verdict_has_room() {
     let text = markdown(&done.map_err(|f| f.reason).unwrap());
     let (summary, _) = text.split_once("## Method").unwrap();
     for part in [
-        "*equivalent* within a margin of 0.1 (a share). *batched* ÷ *serial*",
+        "*equivalent* within a margin of 0.1000 (a share). *batched* ÷ *serial*",
         "*equivalent* within a margin of 5 ms. *batched* − *serial*",
         "clients 2: *no evidence*. *batched*",
     ] {
