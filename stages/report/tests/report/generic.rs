@@ -652,7 +652,7 @@ fn an_equivalence_names_its_margin_and_the_reason_of_a_verdict_has_room() {
     let heads: Vec<&str> = heads.collect();
     assert_eq!(heads.len(), 2, "{summary}");
     for head in heads {
-        for column in [" batched (ms) ", " margin", " verdict ", " verdict reason "] {
+        for column in [" batched ", " margin", " verdict ", " verdict reason "] {
             assert!(squeezed(head).contains(column), "no `{column}` in {head}");
         }
     }
