@@ -277,7 +277,10 @@ fn within_bounds(summary: &Summary, slo: &Slo) -> [Vec<String>; 2] {
         row(
             "Within bounds",
             number(summary.slo_pass_rate.map(|r| r * 100.0), 1),
-            "% of all requests",
+            &match cancelled(summary) {
+                0 => "% of all requests".to_owned(),
+                left_out => format!("% of all requests except the {left_out} cancelled"),
+            },
         ),
     ]
 }
@@ -405,6 +408,7 @@ pub(super) fn json_of(
         "slo_ms": { "ttft": slo.ttft_ms, "tpot": slo.tpot_ms, "e2e": slo.e2e_ms },
         "goodput_per_s": summary.goodput,
         "slo_pass_rate": summary.slo_pass_rate,
+        "slo_requests_left_out": (*slo != Slo::default()).then(|| cancelled(summary)),
         "schema_valid_rate": summary.schema_valid_rate,
         "client_cpu_s": result.cell.client_cpu_ns.map(|ns| ns as f64 / 1e9),
         "observations": result.observations,

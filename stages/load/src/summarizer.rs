@@ -165,7 +165,9 @@ impl Summarizer {
         };
         let both = self.output_tokens.zip(self.prompt_tokens);
         let bounded = self.slo.any();
-        let measured = self.statuses.values().sum::<u64>();
+        // A request that the user cut off says nothing about the bounds.
+        let cancelled = self.statuses.get(&RequestStatus::Cancelled);
+        let judged = self.statuses.values().sum::<u64>() - cancelled.copied().unwrap_or(0);
         Ok(Summary {
             window_s,
             request_throughput: rate(ok),
@@ -190,7 +192,7 @@ impl Summarizer {
             } else {
                 None
             },
-            slo_pass_rate: (bounded && measured > 0).then(|| self.good as f64 / measured as f64),
+            slo_pass_rate: (bounded && judged > 0).then(|| self.good as f64 / judged as f64),
             statuses: self.statuses,
         })
     }
@@ -397,6 +399,31 @@ mod tests {
         );
         assert_eq!((ttft.n, ttft.p50, e2e.n, e2e.p50), (1, 1.5, 1, 1.5));
         assert_eq!(of(&[untold], &[], &Slo::default()).ttft_beyond_server, None);
+    }
+
+    #[test]
+    fn a_cancelled_request_counts_neither_for_nor_against_the_bounds() {
+        let ended = |id: i64, status| Request {
+            sent_ns: Some(0),
+            first_token_ns: Some(1_000_000),
+            last_token_ns: Some(2_000_000),
+            done_ns: Some(2_000_000),
+            phase: Phase::Measured,
+            status,
+            ..row(id)
+        };
+        let rows = [
+            ended(0, RequestStatus::Ok),
+            ended(1, RequestStatus::Timeout),
+            ended(2, RequestStatus::Cancelled),
+            ended(3, RequestStatus::Cancelled),
+        ];
+        let slo = Slo {
+            ttft_ms: Some(5.0),
+            ..Slo::default()
+        };
+        assert_eq!(of(&rows, &[], &slo).slo_pass_rate, Some(0.5));
+        assert_eq!(of(&rows[2..], &[], &slo).slo_pass_rate, None);
     }
 
     #[test]
