@@ -98,7 +98,10 @@ fn loose(arguments: &SqlArgs, rows: Option<(usize, usize)>, global: &Global) -> 
             QueryError::NoTable(_) => {
                 Stop::nothing(&error).hint(format!("its tables: {}", names.join(", ")))
             }
-            _ => Stop::usage(&error),
+            _ => match query::idiom(query, &error) {
+                Some(hint) => Stop::usage(&error).hint(hint),
+                None => Stop::usage(&error),
+            },
         })?;
     print(arguments, rows, &answer.table, global)
 }
@@ -230,6 +233,7 @@ impl From<CatalogueError> for Stop {
                 QueryError::Failed(_) | QueryError::Limit(_) | QueryError::Stopped => {
                     Self::failed(&error)
                 }
+                _ if !hint.is_empty() => Self::usage(&error).hint(hint),
                 QueryError::Sql(..) | QueryError::NoJoinColumn(_) | QueryError::Refused(_) => {
                     Self::usage(&error)
                 }

@@ -314,13 +314,16 @@ impl<'lock> Catalogue<'lock> {
         match database.select(query, limits) {
             Ok(answer) => Ok((answer.table, notes)),
             Err(error) => {
-                let hint = self.hint_for(&error, &database);
+                let hint = self.hint_for(query, &error, &database);
                 Err(CatalogueError::Query(error, hint))
             }
         }
     }
 
-    fn hint_for(&self, error: &QueryError, database: &Database) -> String {
+    fn hint_for(&self, sql: &str, error: &QueryError, database: &Database) -> String {
+        if let Some(hint) = query::idiom(sql, error) {
+            return hint;
+        }
         match error {
             QueryError::NoTable(name) => self.hint(name),
             QueryError::NoColumn(name) => column_remedy(name, database.columns_by_table()),

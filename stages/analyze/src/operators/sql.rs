@@ -128,9 +128,12 @@ impl TypedOperator for Sql {
             };
             let problem = problem.unwrap_or_else(|| {
                 let problem = settings.problem(&at("query"), error.to_string());
-                match error.unknown_function() {
-                    Some(name) => problem.hint(remedy(name, "functions", QueryError::functions())),
-                    None => problem,
+                match (error.unknown_function(), query::idiom(&given.query, &error)) {
+                    (Some(name), _) => {
+                        problem.hint(remedy(name, "functions", QueryError::functions()))
+                    }
+                    (None, Some(hint)) => problem.hint(hint),
+                    (None, None) => problem,
                 }
             });
             vec![match error.part(&given.query) {

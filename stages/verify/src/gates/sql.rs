@@ -84,11 +84,16 @@ impl Gate for Sql {
                 QueryError::NoColumn(name) => {
                     let of_columns =
                         || column_remedy(&contract::usual_name(name), query::columns(&shapes));
-                    problem.hint(contract::metric_remedy(name).unwrap_or_else(of_columns))
+                    let hint = contract::metric_remedy(name)
+                        .or_else(|| query::in_double_quotes(&given.query, name));
+                    problem.hint(hint.unwrap_or_else(of_columns))
                 }
-                _ => match error.unknown_function() {
-                    Some(name) => problem.hint(remedy(name, "functions", QueryError::functions())),
-                    None => problem,
+                _ => match (error.unknown_function(), query::idiom(&given.query, &error)) {
+                    (Some(name), _) => {
+                        problem.hint(remedy(name, "functions", QueryError::functions()))
+                    }
+                    (None, Some(hint)) => problem.hint(hint),
+                    (None, None) => problem,
                 },
             });
         }

@@ -74,6 +74,7 @@ pub(super) fn misspelt(
                 || column_remedy(&contract::usual_name(name), candidates.iter().copied());
             let of_rows = shapes.iter().all(|shape| shape.name.contains('.'));
             let hint = contract::metric_remedy(name).filter(|_| of_rows);
+            let hint = hint.or_else(|| query::in_double_quotes(&given.query, name));
             let hint = hint.unwrap_or_else(of_columns);
             let problem = settings.problem(&at("query"), message).hint(hint);
             problems.push(match query::place_of_name(&given.query, name) {
