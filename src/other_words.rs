@@ -6,11 +6,12 @@ use pipeline::suggest::closest;
 
 use crate::nearby;
 use Saying::{Advise, LeaveOut, Write};
-use tables::{
-    APIS, BEFORE_COMMANDS, COMMANDS, OF_EXPLORE, OF_INIT, OF_QUERIES, OF_REPORTS, OF_RUNS,
-    OF_STORES, SAYINGS, WORDS, write,
+use of_commands::{
+    BEFORE_COMMANDS, OF_EXPLORE, OF_INIT, OF_QUERIES, OF_REPORTS, OF_RUNS, OF_STORES,
 };
+use tables::{APIS, COMMANDS, SAYINGS, WORDS, write};
 
+mod of_commands;
 mod tables;
 
 /// What to do instead of an option of another tool.
@@ -78,7 +79,8 @@ fn hide_a_header(error: &mut Error) {
     };
     if text(ContextKind::InvalidArg).starts_with("--header") {
         let given = text(ContextKind::InvalidValue);
-        let name = given.split([':', '=']).next().unwrap_or_default();
+        let ends = |c: char| matches!(c, ':' | '=') || c.is_whitespace();
+        let name = given.split(ends).next().unwrap_or_default();
         let shown = ContextValue::String(format!("{name}: …"));
         error.insert(ContextKind::InvalidValue, shown);
     }
@@ -107,6 +109,10 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
             ContextKind::Suggested,
             ContextValue::StyledStrs(vec![saying.into()]),
         );
+        return error;
+    }
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        drop_wild_commands(&mut error);
         return error;
     }
     if error.kind() == ErrorKind::ArgumentConflict && is_level_and_rate(&error) {
@@ -175,6 +181,23 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
         error.remove(ContextKind::Suggested);
     }
     error
+}
+
+/// Removes those of the parser's guesses at an unknown command that hardly resemble it.
+fn drop_wild_commands(error: &mut Error) {
+    let (Some(ContextValue::String(given)), Some(ContextValue::Strings(guesses))) = (
+        error.get(ContextKind::InvalidSubcommand),
+        error.get(ContextKind::SuggestedSubcommand),
+    ) else {
+        return;
+    };
+    let alike = |guess: &&String| closest(given, [guess.as_str()]).is_some();
+    let alike: Vec<String> = guesses.iter().filter(alike).cloned().collect();
+    error.remove(ContextKind::SuggestedSubcommand);
+    if !alike.is_empty() {
+        let alike = ContextValue::Strings(alike);
+        error.insert(ContextKind::SuggestedSubcommand, alike);
+    }
 }
 
 /// Removes the parser's guess at an unknown option if the two hardly resemble each other, such as `--locked` for `--blocks`.
@@ -248,7 +271,14 @@ fn saying_about_missing(error: &Error) -> Option<String> {
     if lacks("<URL>") {
         return Some("give the server's URL, such as `http://127.0.0.1:8000`".to_owned());
     }
-    if lacks("<EXPERIMENT>") {
+    if lacks("--prompt-tokens") {
+        let text = "`--tokenizer` counts the tokens of `--prompt-tokens A..B`: give both, or leave it out, and the server counts";
+        return Some(text.to_owned());
+    }
+    if ["<EXPERIMENT>", "<STUDY>", "<SOURCE>", "<A>"]
+        .into_iter()
+        .any(lacks)
+    {
         return Some(nearby::experiments());
     }
     lacks("<REPORT>").then(nearby::reports)

@@ -116,7 +116,10 @@ impl Study {
         }
         let (lock, lock_file) = if path.extension().is_some_and(|e| e == "lock") {
             let lock = Lock::read(path).map_err(Stop::failed)?;
-            let lock = lock.ok_or_else(|| Stop::nothing(format!("{name}: no such lock")))?;
+            let lock = lock.ok_or_else(|| {
+                Stop::nothing(format!("{name}: no such lock"))
+                    .hint("`benchtrail run EXPERIMENT` writes one beside the experiment")
+            })?;
             (lock, path.to_owned())
         } else {
             (read_lock(path, profile)?, lock_file(path, profile))

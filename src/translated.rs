@@ -59,6 +59,7 @@ pub(crate) fn explained(words: &[String]) -> Option<String> {
         .find(|theirs| theirs.iter().zip(after).filter(|(a, b)| *a == b).count() == theirs.len())?;
     let (urls, given) = split(&after[theirs.len()..]);
     let mut differences: Vec<(String, String)> = Vec::new();
+    let mut is_whole = true;
     if theirs != &["load"] {
         let why = "the command is `benchtrail load`".to_owned();
         differences.push((theirs.join(" "), why));
@@ -76,7 +77,7 @@ pub(crate) fn explained(words: &[String]) -> Option<String> {
         if address.takes(one) {
             continue;
         }
-        let (instead, why) = instead(one, rate_type);
+        let (instead, why) = with_unit(one).unwrap_or_else(|| instead(one, rate_type));
         let word = match (SECRET.contains(&one.option.as_str()), one.values.is_empty()) {
             (false, false) => format!("{} {}", one.option, one.values.join(" ")),
             (true, false) => format!("{} …", one.option),
@@ -89,11 +90,14 @@ pub(crate) fn explained(words: &[String]) -> Option<String> {
                 put(&mut command, words);
             }
             Instead::LeaveOut => differences.push((word, why)),
-            Instead::Nothing => differences.push((word, format!("left out below: {why}"))),
+            Instead::Nothing => {
+                is_whole = false;
+                differences.push((word, format!("left out below: {why}")));
+            }
         }
     }
     differences.extend(address.differences.clone());
-    (differences.len() > 1).then(|| text(&differences, address.url(), command))
+    (differences.len() > 1).then(|| text(&differences, address.url(), command, is_whole))
 }
 
 /// Puts words at the end of a command. A switch is given once, and a later API replaces an earlier one.
@@ -111,7 +115,12 @@ fn put(command: &mut Vec<String>, words: Vec<String>) {
 }
 
 /// Returns the message over the differences, with the command if it is a valid one.
-fn text(differences: &[(String, String)], urls: Vec<String>, command: Vec<String>) -> String {
+fn text(
+    differences: &[(String, String)],
+    urls: Vec<String>,
+    command: Vec<String>,
+    is_whole: bool,
+) -> String {
     let widest = differences.iter().map(|(word, _)| word.chars().count());
     let width = widest.filter(|width| *width <= 40).max().unwrap_or(0);
     let mut text = "error: `benchtrail load` has other names for these options:\n".to_owned();
@@ -126,7 +135,11 @@ fn text(differences: &[(String, String)], urls: Vec<String>, command: Vec<String
     .concat();
     if args::parse(&words).is_ok() {
         let words: Vec<String> = words.iter().map(|word| in_shell(word)).collect();
-        let _ = write!(text, "hint: the same load: {}", words.join(" "));
+        let what = match is_whole {
+            true => "the same load",
+            false => "the load without what is left out",
+        };
+        let _ = write!(text, "hint: {what}: {}", words.join(" "));
     } else {
         text.push_str(
             "hint: docs/coming-from.md lists our options; `benchtrail load --help` describes them",
@@ -316,6 +329,20 @@ fn instead(one: &Given, rate_type: Option<&str>) -> (Instead, String) {
         Some(words) => (Instead::Words(words), saying.text()),
         None => without(saying),
     }
+}
+
+/// Returns our option for a time without a unit: milliseconds in genai-perf, seconds in other tools.
+fn with_unit(one: &Given) -> Option<(Instead, String)> {
+    let (ours, unit) = match one.option.as_str() {
+        "--measurement-interval" => ("--duration", "ms"),
+        "--timeout-sec" | "--request-timeout-seconds" => ("--timeout", "s"),
+        _ => return None,
+    };
+    let value = one.values.first()?;
+    value.parse::<f64>().ok()?;
+    let words = vec![ours.to_owned(), format!("{value}{unit}")];
+    let why = format!("`{}`", words.join(" "));
+    Some((Instead::Words(words), why))
 }
 
 /// Returns that an option is not needed, with the rest of the sentence that says why.

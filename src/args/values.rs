@@ -200,7 +200,13 @@ pub(super) fn parse_level(text: &str) -> Result<f64, String> {
 
 /// Reads a duration and keeps its spelling.
 pub(super) fn parse_span(text: &str) -> Result<String, String> {
-    load::TimeSpan::parse(text).map(|_| text.to_owned())
+    let parsed = load::TimeSpan::parse(text).map(|_| text.to_owned());
+    parsed.map_err(|error| match text.trim().parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() => {
+            format!("it has no unit: write `{number} s`")
+        }
+        _ => error,
+    })
 }
 
 /// Reads the grace of condemned objects: a duration, or days.
@@ -242,6 +248,17 @@ pub(super) fn parse_spans(text: &str) -> Result<(String, String), String> {
 /// Reads `METRIC=BOUND` or `METRIC:BOUND`: milliseconds, or a number with its unit.
 pub(super) fn parse_bound(text: &str) -> Result<(String, f64), String> {
     let signs = ["<=", "=<", "≤", "<", "=", ":"];
+    let parts: Vec<&str> = text.split_whitespace().collect();
+    let is_bound = |part: &&str| {
+        part.split_once([':', '='])
+            .is_some_and(|(name, _)| bounded(name).is_some())
+    };
+    if parts.len() > 1 && parts.iter().all(is_bound) {
+        return Err(format!(
+            "separate the bounds with commas: write {}",
+            parts.join(",")
+        ));
+    }
     let Some((name, bound)) = signs.iter().find_map(|sign| text.split_once(sign)) else {
         let is_bound = text.trim().starts_with(|c: char| c.is_ascii_digit());
         return Err(match (is_bound, bounded(text)) {

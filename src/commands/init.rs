@@ -314,11 +314,15 @@ fn check_name(name: &str) -> Result<(), Stop> {
         && name.len() <= 64;
     match fits {
         true => Ok(()),
-        false => Err(
-            Stop::usage(format!("`{name}` cannot be the name of a study")).hint(
-                "a name starts with a letter and has at most 64 letters, digits, `-` and `_`",
-            ),
-        ),
+        false => {
+            let rule =
+                "a name starts with a letter and has at most 64 letters, digits, `-` and `_`";
+            let hint = match pipeline::language::valid_name(name) {
+                Some(valid) => format!("write `{valid}`: {rule}"),
+                None => rule.to_owned(),
+            };
+            Err(Stop::usage(format!("`{name}` cannot be the name of a study")).hint(hint))
+        }
     }
 }
 

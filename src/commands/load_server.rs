@@ -133,6 +133,9 @@ impl Server<'_> {
             TargetError::Url(AddressError::Unwanted { shown, .. }) => {
                 Stop::usage(error).hint(format!("give the server's base URL: {shown}"))
             }
+            TargetError::Url(_) if url == "help" => {
+                Stop::usage(error).hint("`benchtrail load --help` describes the options")
+            }
             TargetError::Url(_) if url.trim_start_matches(':').parse::<u16>().is_ok() => {
                 let port = url.trim_start_matches(':');
                 Stop::usage(error).hint(format!("write http://127.0.0.1:{port}"))
@@ -154,7 +157,9 @@ impl Server<'_> {
                 Stop::usage(error).hint("write it as http://HOST:PORT or https://HOST:PORT")
             }
             TargetError::Endpoint { base, .. } => {
-                Stop::usage(error).hint(format!("give {base}; `--api` chooses the endpoint"))
+                let scheme = if base.contains("://") { "" } else { "http://" };
+                Stop::usage(error)
+                    .hint(format!("give {scheme}{base}; `--api` chooses the endpoint"))
             }
             TargetError::Host(_) => Stop::failed(error).hint("correct the host's name in the URL"),
             TargetError::Tls(_, tls) => Stop::failed(error).hint(&tls.remedy),

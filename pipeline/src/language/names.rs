@@ -25,7 +25,7 @@ pub(crate) fn check_name(
         let message = format!("`{shown}` cannot be the name of {article} {what}");
         let rule = "a name starts with a letter, contains only letters, digits, `-` and `_`, and \
             has at most 64 characters";
-        let hint = match valid(name) {
+        let hint = match valid_name(name) {
             Some(valid) => format!("write `{valid}`: {rule}"),
             None => rule.to_owned(),
         };
@@ -37,7 +37,7 @@ pub(crate) fn check_name(
 }
 
 /// Returns the nearest valid name: other characters become `-`.
-fn valid(name: &str) -> Option<String> {
+pub fn valid_name(name: &str) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = name.split(|c: char| !plain(c)).filter(|w| !w.is_empty());
     let joined = words.collect::<Vec<_>>().join("-");
@@ -49,7 +49,7 @@ fn valid(name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::valid;
+    use super::valid_name;
 
     #[test]
     fn a_name_with_other_characters_is_met_with_the_nearest_valid_one() {
@@ -61,7 +61,7 @@ mod tests {
             ("1st", None),
             ("\u{e4}\u{f6}", None),
         ] {
-            assert_eq!(valid(name).as_deref(), nearest, "{name}");
+            assert_eq!(valid_name(name).as_deref(), nearest, "{name}");
         }
     }
 }

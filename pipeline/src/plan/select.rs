@@ -94,7 +94,12 @@ fn select(
     let node = &graph.nodes[number];
     if pattern.output.is_some() {
         let what = "a cell is chosen with all its outputs".to_owned();
-        return Err(wrong(what, "leave out the name of the output".to_owned()));
+        let output = pattern.output.as_deref().unwrap_or_default();
+        let hint = match output.contains('=') {
+            true => format!("write `{name}[{output}]`"),
+            false => "leave out the name of the output".to_owned(),
+        };
+        return Err(wrong(what, hint));
     }
     let axes = node.stage.over.iter();
     let axes: Vec<&str> = axes
