@@ -39,6 +39,7 @@ mod kept;
 mod kubernetes;
 mod leaks;
 mod links;
+mod misplaced;
 mod mistakes;
 mod named_files;
 mod names;

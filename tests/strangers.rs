@@ -483,6 +483,8 @@ fn requests_that_ctrl_c_cuts_off_are_cancelled_and_not_failed() {
         "4",
         "--no-preflight",
         "--quiet",
+        "--slo",
+        "ttft:1s",
     ];
     let child = project
         .command(arguments)
@@ -511,6 +513,7 @@ fn requests_that_ctrl_c_cuts_off_are_cancelled_and_not_failed() {
         "Failed requests 0",
         "Cancelled requests 2 neither successful nor failed; the first: stopped",
         "Requests never sent 2",
+        "Within bounds – % of all requests except the 2 cancelled",
     ] {
         assert!(
             lines.iter().any(|l| l == line),
@@ -552,24 +555,24 @@ fn keys_in_the_wrong_place_are_met_with_the_place() {
 }
 
 #[test]
-fn a_dry_run_names_the_setting_of_a_figure_that_is_wrong() {
+fn the_setting_of_a_figure_that_is_wrong_is_named() {
     let project = Project::new();
     let study = fs::read_to_string(project.path().join("experiments/simulated.yaml")).unwrap();
     for (section, place, message) in [
         (
             "figures: {f: {kind: ladder, table: results.means, x: clinets, y: output_throughput_mean, title: T, caption: C}}",
             "stages.report.figures.f.x",
-            "`results.means` has no column `clinets`; did you mean `clients`?",
+            "`results.means` has no column `clinets`\n",
         ),
         (
             "tables: {t: {from: results.mean, columns: [clients], caption: C}}",
             "stages.report.tables.t.from",
-            "stage `results` has no output `mean`; ",
+            "the stage `results` has no table `mean`\n",
         ),
         (
             "tables: {t: {from: results.means, columns: [clients], order: [-client], caption: C}}",
             "stages.report.tables.t.order",
-            "`results.means` has no column `client`; did you mean `clients`?",
+            "`results.means` has no column `client`\n",
         ),
         (
             "tables: {t: {from: results.means, columns: [clients], where: {configuration: bathed}, caption: C}}",

@@ -51,6 +51,10 @@ pub struct Experiment {
 /// measured again for the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = {
+    "random": "`shuffled`", "randomized": "`shuffled`", "randomised": "`shuffled`", "shuffle": "`shuffled`",
+    "sequential": "`declared`", "fixed": "`declared`", "sorted": "`declared`", "none": "`declared`",
+}))]
 pub enum Order {
     /// Shuffled by the seed, so that a machine that changes with time favours no label.
     #[default]

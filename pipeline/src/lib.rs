@@ -3,6 +3,9 @@
 //! `pipeline` names no stage kind: kinds register in a [`Registry`], and only the command line knows both. [`stage`]
 //! describes what a kind is and what it may see.
 
+// The list of other tools' words for keys is long.
+#![recursion_limit = "256"]
+
 mod cause;
 mod cgroup;
 pub mod design;
@@ -64,6 +67,7 @@ pub use ready::{unready, wants_shared_store};
 pub use reuse::{Reuse, makers_in_words, this_host};
 pub use stage::{
     Adopted, Artifact, CellStatus, Class, Content, Control, Coordinates, Done, Execution, Failure,
-    Inert, Input, InputCell, Job, Json, Lease, LedgerLine, Library, Media, Needed, Output,
-    PlannedTable, Problem, Progress, Registry, Shared, Shipped, StageKind, Step, Study, Watch,
+    Inert, Input, InputCell, Job, Json, KnownStage, KnownTable, Lease, LedgerLine, Library, Media,
+    Needed, Output, PlannedTable, Problem, Progress, Registry, Shared, Shipped, StageKind, Step,
+    Study, Watch,
 };

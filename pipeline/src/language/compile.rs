@@ -125,6 +125,8 @@ fn compile(
 
     let mut axes = axes(root, profile, &options.set, &values, &plain, sink);
     let design = design::read(root, profile, &values, &plain, &mut axes, sink);
+    // If something else is wrong at the top of the file, that may be the design.
+    let design_unread = design.is_none() && sink.count() > 0;
     let (definitions, hidden) = with_definitions_resolved(root, &values, &axes, registry, sink);
     let library = Layers::new(
         &definitions,
@@ -160,6 +162,7 @@ fn compile(
         library: &library,
         sink,
         overrides,
+        design_unread,
     };
     let (in_order, stages) = compile_stages(&drafts, &mut axes, &context, options.partial)?;
     if sink.count() > 0 {
@@ -198,6 +201,9 @@ fn compile_stages(
     };
     let included: TiVec<DraftId, _> = drafts.iter().map(&mut included_in).collect();
     library.tell_axes(axes);
+    if partial || context.design_unread {
+        library.tell_blocks();
+    }
     let sequence = in_order.clone();
     let sequence = sequence.unwrap_or_else(|| drafts.keys().collect());
     let expanded = expand_all(drafts, &sequence, &included, axes, context);

@@ -41,7 +41,7 @@ pub(crate) struct DesignDraft {
     control: Option<Control>,
 }
 
-const KEYS: [&str; 9] = [
+pub(super) const KEYS: [&str; 9] = [
     "blocks",
     "unit",
     "order",

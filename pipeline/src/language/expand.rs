@@ -35,6 +35,8 @@ pub(crate) struct Context<'a> {
     pub(crate) sink: &'a Sink,
     /// The `overrides` of the experiment.
     pub(crate) overrides: &'a [Node],
+    /// Whether there may be a design that could not be read, so that the axis of blocks is missing.
+    pub(crate) design_unread: bool,
 }
 
 /// A stage, with the settings that each of its parameter sets was made from.

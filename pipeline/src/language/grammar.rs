@@ -52,12 +52,15 @@ use crate::stage::{Json, Registry};
     "dimensions": "`axes`",
     "factors": "`axes`",
     "include": "`extends: FILE`, for one file that this file changes",
+    "import": "`extends: FILE`, for one file that this file changes",
     "requests": "a key of a stage of kind `load`",
     "arrival": "a key of a stage of kind `load`",
     "workload": "a key of a stage of kind `load`",
     "figures": "a key of a stage of kind `report`",
     "on": "not needed: you start a study with `benchtrail run`",
     "version": "not needed: leave it out",
+    "tags": "not needed: leave it out",
+    "author": "given when you publish: `benchtrail publish EXPERIMENT --author NAME`",
 }))]
 #[expect(
     dead_code,
@@ -138,6 +141,10 @@ pub(crate) struct Parameter {
 /// The type of a parameter.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = {
+    "int": "`integer`", "str": "`text`", "string": "`text`", "enum": "`text`", "choice": "`text`", "path": "`text`",
+    "float": "`number`", "double": "`number`", "bool": "`boolean`", "array": "`list`", "time": "`duration`",
+}))]
 pub(crate) enum ParameterType {
     /// A whole number.
     Integer,
@@ -330,6 +337,14 @@ pub(crate) struct OverridePlace {
 /// Returns the schema of the file without the stages' settings and the definitions.
 pub(crate) fn file_schema() -> Json {
     schema_for!(ExperimentFile).to_value()
+}
+
+/// Returns the keys at the top of the file, without the collections of definitions.
+pub(crate) fn file_keys() -> Vec<String> {
+    let schema = file_schema();
+    let properties = schema["properties"].as_object();
+    let keys = properties.into_iter().flatten();
+    keys.map(|(key, _)| key.clone()).collect()
 }
 
 /// Returns the schema of the keys that stages of every kind have.

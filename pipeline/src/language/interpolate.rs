@@ -85,6 +85,18 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// Returns the axis or the parameter that a text names without the sign of a placeholder: `clients`, `<clients>`,
+    /// `%(clients)s`.
+    pub(crate) fn named_without_sign(&self, node: &'a Node) -> Option<&'a str> {
+        let text = node.text().filter(|text| !text.contains("${"))?;
+        let name = text
+            .strip_prefix("%(")
+            .and_then(|rest| rest.strip_suffix(")s"));
+        let name = name.unwrap_or_else(|| text.trim_matches(['<', '>', '{', '}', '$', '@', ' ']));
+        let is_axis = self.over.iter().any(|axis| self.axes[*axis].name == name);
+        (is_axis || self.parameters.contains_key(name)).then_some(name)
+    }
+
     /// Returns the positions in `over` of the axes that a tree refers to.
     pub(crate) fn references(&self, node: &Node) -> BTreeSet<usize> {
         let mut references = BTreeSet::new();

@@ -4,6 +4,8 @@
 //! A collection with a registered schema contains YAML definitions (`engines/NAME.yaml`), which may use `extends:
 //! OTHER`. Any other collection contains texts under their full file names (templates).
 
+mod mistakes;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,8 +20,9 @@ use super::disk::UNREADABLE;
 use super::files::Files;
 use super::parse;
 use super::tree::{Key, Node, Value};
+use crate::design::BLOCK;
 use crate::sources::{NamedFile, NamedFiles};
-use crate::stage::{Json, Library, Problem, Registry, StageKind, Step};
+use crate::stage::{Json, Library, Registry, StageKind, Step};
 use crate::suggest::remedy;
 
 pub(crate) struct Layers<'a> {
@@ -148,6 +151,14 @@ impl<'a> Layers<'a> {
         *self.axes.borrow_mut() = axes.iter().map(labelled).collect();
     }
 
+    /// Tells kinds that there is an axis of blocks, although it could not be read.
+    pub(crate) fn tell_blocks(&self) {
+        let mut axes = self.axes.borrow_mut();
+        if axes.iter().all(|(name, _)| name != BLOCK) {
+            axes.push((BLOCK.to_owned(), Vec::new()));
+        }
+    }
+
     /// Returns the files read so far.
     pub(crate) fn sources(&self) -> Vec<NamedFile> {
         self.sources.borrow().values().cloned().collect()
@@ -156,25 +167,6 @@ impl<'a> Layers<'a> {
     /// Returns whether a wrong definition was looked up since the last call.
     pub(crate) fn take_broken(&self) -> bool {
         self.touched_broken.replace(false)
-    }
-
-    /// Returns a problem in a definition as a mistake with its place there; `None` if it is not in a definition, or if
-    /// the definition is not in a file.
-    pub(crate) fn mistake(&self, problem: &Problem) -> Option<Mistake> {
-        let (collection, name) = problem.definition.as_deref()?;
-        let (layer, node) = self.first(collection, name, 0)?;
-        let tree = self.extended(collection, name, layer, &node, &mut BTreeSet::new())?;
-        let span = if problem.of_key {
-            tree.place_of_key(&problem.route)
-        } else {
-            tree.place(&problem.route)
-        };
-        let mut route = vec![Step::Key(collection.clone()), Step::Key(name.clone())];
-        route.extend(problem.route.iter().cloned());
-        Some(Mistake {
-            hint: problem.hint.clone(),
-            ..Mistake::new(span, &route, problem.message.clone())
-        })
     }
 
     fn lookup(&self, collection: &str, name: &str) -> Found {

@@ -8,11 +8,12 @@ use typed_index_collections::{TiSlice, TiVec};
 use super::axes::Axes;
 use super::diagnostics::{Mistake, Sink};
 use super::expand::Expanded;
+use super::library::Layers;
 use super::stages::{Draft, Drafts};
 use super::tree::{Node, Value};
 use crate::experiment::Stage;
 use crate::ids::{AxisId, LocalCell, StageId};
-use crate::stage::{Class, Json, Library, Needed, Problem};
+use crate::stage::{Class, Json, KnownStage, KnownTable, Library, Needed, Problem, Step};
 
 /// The stages of an experiment in order, with their drafts.
 pub(super) struct Stages<'a> {
@@ -39,7 +40,7 @@ struct Ways {
 }
 
 /// Checks every resource and measurement against the resources and measurements it needs.
-pub(super) fn check(all: &Stages<'_>, library: &dyn Library, sink: &Sink) {
+pub(super) fn check(all: &Stages<'_>, library: &Layers<'_>, sink: &Sink) {
     let mut ways: TiVec<StageId, Ways> = TiVec::with_capacity(all.stages.len());
     for (number, stage) in all.stages.iter_enumerated() {
         let own = if stage.class == Class::Pure {
@@ -49,12 +50,18 @@ pub(super) fn check(all: &Stages<'_>, library: &dyn Library, sink: &Sink) {
         };
         ways.push(own);
     }
+    let mut lacking: BTreeSet<StageId> = BTreeSet::new();
     for (number, stage) in all.stages.iter_enumerated() {
         let mut near = std::iter::once(&number).chain(&stage.needs);
         let has_needs = near.all(|near| !needs_unknown(all.drafts[*near]));
-        if stage.class == Class::Pure && has_needs {
+        // A stage that needs one without its stages lacks them only for this reason.
+        let follows = stage.needs.iter().any(|need| lacking.contains(need));
+        if stage.class == Class::Pure && has_needs && !follows {
             check_axes(all, number, library, sink);
-            check_pure(all, number, library, sink);
+            if check_pure(all, number, library, sink) {
+                lacking.insert(number);
+            }
+            check_names(all, number, library, sink);
         }
     }
     for (number, own) in ways.iter_enumerated() {
@@ -123,15 +130,75 @@ fn behind<'a>(all: &Stages<'a>, number: StageId) -> Vec<Needed<'a>> {
     each.collect()
 }
 
-/// Checks that a pure stage has the stages that its cells read.
-fn check_pure(all: &Stages<'_>, number: StageId, library: &dyn Library, sink: &Sink) {
+/// Checks that a pure stage has the stages that its cells read. Returns whether it lacks one.
+fn check_pure(all: &Stages<'_>, number: StageId, library: &dyn Library, sink: &Sink) -> bool {
     let (stage, draft) = (&all.stages[number], all.drafts[number]);
     let (Some(kind), Some(parameters)) = (draft.kind, stage.parameter_sets.first()) else {
-        return;
+        return false;
     };
     let problems = kind.fits(parameters, &stages_needed(all, number, 2), library);
+    let mut lacks = false;
     for problem in problems.err().into_iter().flatten() {
+        lacks |= problem.route == [Step::Key("needs".to_owned())];
         sink.add(draft.mistake(draft.node, problem));
+    }
+    lacks
+}
+
+/// Checks that the tables and columns that the settings of a pure stage name are those of the stages it needs.
+fn check_names(all: &Stages<'_>, number: StageId, library: &Layers<'_>, sink: &Sink) {
+    let (stage, draft) = (&all.stages[number], all.drafts[number]);
+    let Some(kind) = draft.kind else { return };
+    let stages: Vec<KnownStage> = stage
+        .needs
+        .iter()
+        .map(|need| known_tables(all, *need, library))
+        .collect();
+    let written = stage.parameter_sets.iter().zip(&all.written[number]);
+    for (parameters, settings) in written {
+        for problem in kind.unknown_names(parameters, &stages, library) {
+            let in_definition = library.mistake(&problem);
+            sink.add(in_definition.unwrap_or_else(|| draft.mistake_in(settings, problem)));
+        }
+    }
+}
+
+/// Returns the tables of a stage: those of all its parameter sets together.
+fn known_tables(all: &Stages<'_>, number: StageId, library: &dyn Library) -> KnownStage {
+    let (stage, kind) = (&all.stages[number], all.drafts[number].kind);
+    let mut tables: Option<Vec<KnownTable>> = None;
+    for parameters in &stage.parameter_sets {
+        let Some(more) = kind.and_then(|kind| kind.tables_known(parameters, library)) else {
+            tables = None;
+            break;
+        };
+        let all = tables.get_or_insert_default();
+        for table in more {
+            match all.iter_mut().find(|other| other.name == table.name) {
+                None => all.push(table),
+                Some(other) => {
+                    other.columns =
+                        other
+                            .columns
+                            .take()
+                            .zip(table.columns)
+                            .map(|(mut columns, more)| {
+                                columns.extend(more);
+                                columns
+                            });
+                }
+            }
+        }
+    }
+    let coordinates = || stage.over.iter().map(|axis| all.axes[*axis].name.clone());
+    for table in tables.iter_mut().flatten() {
+        if let Some(columns) = &mut table.columns {
+            columns.extend(coordinates());
+        }
+    }
+    KnownStage {
+        stage: stage.name.clone(),
+        tables,
     }
 }
 

@@ -4,6 +4,7 @@ use super::check::Checker;
 use super::check_name;
 use super::declared_axes::replaced;
 use super::diagnostics::{Mistake, MistakeKind, Sink, Span};
+use super::grammar::file_keys;
 use super::interpolate::{Scope, Values};
 use super::parameters::check_profile_set;
 use super::tree::{Node, Value};
@@ -61,6 +62,20 @@ fn in_a_profile(mistake: Mistake, root: &Node) -> Mistake {
     }
 }
 
+/// Returns whether a required key is missing for no other reason: it is not there misspelt, and no word of another tool
+/// makes the file a change of another one, which has the key.
+fn is_lacking(root: &Node, key: &str, names: &[&str]) -> bool {
+    let mut unknown = root
+        .entries()
+        .iter()
+        .map(|(key, _)| key.text.as_str())
+        .filter(|key| !names.contains(key));
+    !unknown.any(|written| {
+        ["include", "import"].contains(&written)
+            || closest(written, names.iter().copied()) == Some(key)
+    })
+}
+
 /// Checks the sections in which placeholders may only be parameters.
 pub(super) fn check_root(
     root: &Node,
@@ -91,8 +106,10 @@ pub(super) fn check_root(
             value: Value::Map(entries),
         }
     };
+    let around = [("at the top of the file", file_keys())];
     let plain = Checker {
         other_keys: &collections,
+        around: &around,
         ..Checker::of(schema)
     };
     let with_values = Checker {
@@ -110,6 +127,15 @@ pub(super) fn check_root(
             }
         }
         properties.extend(collections.iter().map(|c| (c.clone(), Json::Bool(true))));
+    }
+    let names: Vec<&str> = around[0]
+        .1
+        .iter()
+        .chain(&collections)
+        .map(String::as_str)
+        .collect();
+    if let Some(required) = rest["required"].as_array_mut() {
+        required.retain(|key| key.as_str().is_none_or(|key| is_lacking(root, key, &names)));
     }
     let known_keys = part(&|k| schema["properties"].get(k).is_some() || is_collection(k));
     let others = Checker::of(&rest).check(&rest, &known_keys, &[]);

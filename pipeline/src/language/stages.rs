@@ -13,7 +13,7 @@ use super::other_kinds::{keys_of, of_another_kind};
 use super::tree::{Key, Node, Value};
 use crate::ids::{AxisId, DraftId, StageId};
 use crate::stage::{Coordinates, Problem, Registry, StageKind, Step};
-use crate::suggest::{list, remedy};
+use crate::suggest::{closest, did_you_mean, list, remedy};
 
 /// A stage whose names resolve.
 pub(crate) struct Draft<'a> {
@@ -142,17 +142,11 @@ pub(crate) fn drafts<'a>(
             ..Checker::of(&schema)
         };
         let mut mistakes = checker.check(&schema, &constant, &draft.route(&[]));
-        if let Some((written, kind)) = kind_under_another_word(node) {
-            for missing in mistakes
-                .iter_mut()
-                .filter(|m| m.kind == MistakeKind::MissingKey && m.route.len() == 2)
-            {
-                missing.span = written.span;
-                missing.hint = Some(format!(
-                    "write `kind: {kind}` in place of `{}: {kind}`",
-                    written.text
-                ));
-            }
+        let missing = mistakes
+            .iter_mut()
+            .find(|m| m.kind == MistakeKind::MissingKey && m.route.len() == 2);
+        if let Some(missing) = missing {
+            explain_missing_kind(missing, (key, node), entries, &common, registry);
         }
         out.extend(mistakes);
         if let Some(kind) = node.get("kind")
@@ -196,6 +190,50 @@ fn kind_under_another_word(stage: &Node) -> Option<(&Key, &str)> {
         .filter(|(key, _)| ["type", "uses"].contains(&key.text.as_str()));
     let (key, kind) = keys.next().filter(|_| stage.get("kind").is_none())?;
     Some((key, kind.text()?))
+}
+
+/// Says what a stage without `kind` has instead, if anything.
+fn explain_missing_kind(
+    missing: &mut Mistake,
+    (key, node): (&Key, &Node),
+    stages: &[(Key, Node)],
+    common: &[String],
+    registry: &Registry,
+) {
+    if let Some((written, kind)) = kind_under_another_word(node) {
+        missing.span = written.span;
+        missing.hint = Some(format!(
+            "write `kind: {kind}` in place of `{}: {kind}`",
+            written.text
+        ));
+    } else if let Some(written) = kind_misspelt(node, common, registry) {
+        missing.span = written.span;
+        missing.route.push(Step::Key(written.text.clone()));
+        missing.message = format!("unknown key `{}`", written.text);
+        missing.hint = Some(did_you_mean("kind"));
+    } else if let Some(other) = other_stage_meant(&key.text, stages) {
+        missing.span = key.span;
+        missing.message = format!("the stage `{}` has no kind", key.text);
+        missing.hint = Some(format!("add `kind:`, or did you mean the stage `{other}`?"));
+    }
+}
+
+/// Returns the stage with a kind whose name resembles that of a stage without one.
+fn other_stage_meant<'a>(name: &str, stages: &'a [(Key, Node)]) -> Option<&'a str> {
+    let others = stages
+        .iter()
+        .filter(|(key, stage)| key.text != name && stage.get("kind").is_some());
+    closest(name, others.map(|(key, _)| key.text.as_str()))
+}
+
+/// Returns the key of a stage that resembles `kind` and that no kind of stage has.
+fn kind_misspelt<'a>(stage: &'a Node, common: &[String], registry: &Registry) -> Option<&'a Key> {
+    let keys = stage.entries().iter().map(|(key, _)| key);
+    let mut unknown = keys.filter(|key| {
+        let mut kinds = registry.kinds.iter();
+        !common.contains(&key.text) && !kinds.any(|kind| keys_of(&**kind).contains(&key.text))
+    });
+    unknown.find(|key| closest(&key.text, common.iter().map(String::as_str)) == Some("kind"))
 }
 
 /// Returns the remedy for an unknown kind: the kind that another tool calls by this word, then the only kind with a

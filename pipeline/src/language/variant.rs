@@ -5,11 +5,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::check::Checker;
-use super::diagnostics::{Mistake, Span};
+use super::design::KEYS;
+use super::diagnostics::{Mistake, MistakeKind, Span};
 use super::expand::Context;
-use super::grammar::common_schema;
+use super::grammar::{common_schema, file_keys};
 use super::interpolate::{MERGE, Scope, merged};
-use super::other_kinds::kind_with;
+use super::other_kinds::{keys_of, kind_with};
 use super::rules::reason;
 use super::settings::DurationText;
 use super::stages::{Draft, coordinates, path_remedy};
@@ -150,14 +151,39 @@ impl Variant {
         let common = common_schema();
         let keys = super::stages::common_keys(&common);
         let schema = kind.schema().to_value();
-        let elsewhere = |key: &str| kind_with(key, context.library.kinds());
+        let elsewhere = |key: &str, value: &Node| {
+            let of_settings = kind.setting_meant(key, &value.json(), context.library);
+            of_settings.or_else(|| kind_with(key, context.library.kinds()))
+        };
+        let of_stage = keys_of(kind).into_iter().chain(keys.iter().cloned());
+        let around = [
+            ("of the stage", of_stage.collect()),
+            ("at the top of the file", file_keys()),
+            (
+                "of `design`, at the top of the file",
+                KEYS.map(str::to_owned).to_vec(),
+            ),
+        ];
         let checker = Checker {
             expand: Some(&expand),
             other_keys: &keys,
             elsewhere: Some(&elsewhere),
+            around: &around,
             ..Checker::of(&schema)
         };
         let mut out = checker.check(&schema, &self.settings, &draft.route(&[]));
+        for mistake in &mut out {
+            let node = self
+                .settings
+                .nearest(mistake.route.get(2..).unwrap_or_default());
+            if let Some(name) = scope.named_without_sign(node)
+                && mistake.kind == MistakeKind::Other
+            {
+                mistake.hint = Some(format!(
+                    "to use the value of `{name}`, write `\"${{{name}}}\"`"
+                ));
+            }
+        }
         scope.check(&self.settings, &draft.route(&[]), &mut out);
         let checker = Checker {
             expand: Some(&expand),

@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::control::Control;
 use super::input::{Input, Study};
 use super::output::{Adopted, Artifact, Done};
-use super::settings::{Json, Library, Needed, PlannedTable, Problem, Shipped};
+use super::settings::{
+    Json, KnownStage, KnownTable, Library, Needed, PlannedTable, Problem, Shipped,
+};
 use super::status::{CellStatus, Failure};
 use crate::effect::Effect;
 use crate::lease::Leases;
@@ -249,9 +251,31 @@ pub trait StageKind: Send + Sync {
         Vec::new()
     }
 
+    /// Returns every table that a cell with these canonical parameters can write; `None` if planning cannot know them.
+    fn tables_known(&self, _parameters: &Json, _library: &dyn Library) -> Option<Vec<KnownTable>> {
+        None
+    }
+
+    /// Reports names in the canonical parameters of a pure stage that are not those of a table or a column that the
+    /// needed stages can write.
+    fn unknown_names(
+        &self,
+        _parameters: &Json,
+        _stages: &[KnownStage],
+        _library: &dyn Library,
+    ) -> Vec<Problem> {
+        Vec::new()
+    }
+
     /// Returns what a measurement of these parameters adopts instead of measuring, for example a part of a file. Two
     /// cells that adopt the same thing are one result under two labels. `None` if it measures.
     fn adopts(&self, _parameters: &Json) -> Option<Adopted> {
+        None
+    }
+
+    /// Returns the remedy for a key of the stage that its schema does not have but that names a setting deeper inside, if
+    /// only definitions say so.
+    fn setting_meant(&self, _key: &str, _value: &Json, _library: &dyn Library) -> Option<String> {
         None
     }
 

@@ -18,5 +18,7 @@ pub use input::{Execution, Input, InputCell, LedgerLine, MissingCell, Study};
 pub use kind::{Class, Demand, Job, Registry, Shared, StageKind};
 pub use lease::{Inert, Lease, Watch};
 pub use output::{Adopted, Artifact, Content, Done, Media, Output};
-pub use settings::{Json, Library, Needed, PlannedTable, Problem, Shipped, Step};
+pub use settings::{
+    Json, KnownStage, KnownTable, Library, Needed, PlannedTable, Problem, Shipped, Step,
+};
 pub use status::{CellStatus, Failure, Subject};

@@ -116,6 +116,24 @@ pub struct PlannedTable {
     pub columns: Vec<String>,
 }
 
+/// A table that a cell can write, as planning knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownTable {
+    /// The name of the output.
+    pub name: String,
+    /// Every column that it can have, except for the coordinates of its cell; `None` if they are unknown.
+    pub columns: Option<Vec<String>>,
+}
+
+/// The tables of a needed stage, as planning knows them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownStage {
+    /// The name of the stage.
+    pub stage: String,
+    /// Every table that its cells can write, with the coordinates among the columns; `None` if they are unknown.
+    pub tables: Option<Vec<KnownTable>>,
+}
+
 /// Named definitions that a kind may refer to: `engines`, `models`, `workloads`, `templates`, …
 ///
 /// They are looked up in the experiment's own sections, then in folders of the same names next to the experiment file

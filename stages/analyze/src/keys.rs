@@ -11,6 +11,9 @@ use pipeline::{Json, Problem, Step};
 use crate::operators::ALL;
 use crate::sources::sources;
 
+/// The remedy for blocks in a study without them.
+const NO_BLOCKS: &str = "the study has no blocks: add `design: {blocks: N}` at the top of the file, or name one of its axes";
+
 /// The names that key columns can have, by table.
 pub(crate) type Keys = BTreeMap<String, BTreeSet<String>>;
 
@@ -77,12 +80,9 @@ pub(crate) fn unknown(
     let possible = readable(parameters, axes, earlier);
     let named = LISTS.iter().chain(&NAMES);
     let named = named.flat_map(|key| names_at(parameters, key));
-    // The axis `block` comes from the design. If `design` is misspelt, planning already reports that; if it is missing, the
-    // dry run reports the axis.
-    let no_design = |name: &str| name == BLOCK && !axes.iter().any(|axis| axis == BLOCK);
     let wrong = named
         .chain(pair(parameters))
-        .filter(|(_, name)| !possible.contains(name) && !no_design(name));
+        .filter(|(_, name)| !possible.contains(name));
     let problem = |(route, name): (Vec<Step>, String)| {
         let (message, what) = match parameters["from"].as_str() {
             Some(from) => (
@@ -91,7 +91,11 @@ pub(crate) fn unknown(
             ),
             None => (format!("`{name}` is not an axis of the study"), "axes"),
         };
-        let hint = remedy(&name, what, &possible);
+        let has_blocks = axes.iter().any(|axis| axis == BLOCK);
+        let hint = match name == BLOCK && !has_blocks {
+            true => NO_BLOCKS.to_owned(),
+            false => remedy(&name, what, &possible),
+        };
         settings.problem(&route, message).hint(hint)
     };
     wrong.map(problem).collect()

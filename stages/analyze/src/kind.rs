@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use contract::Settings;
 use pipeline::suggest::remedy;
 use pipeline::{
-    Class, Control, Coordinates, Done, Failure, Input, Job, Json, Library, Needed, Output,
-    PlannedTable, Problem, StageKind, Step,
+    Class, Control, Coordinates, Done, Failure, Input, Job, Json, KnownTable, Library, Needed,
+    Output, PlannedTable, Problem, StageKind, Step,
 };
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,7 @@ use crate::operators::family::Shares;
 use crate::operators::looks::{self, Looks, TESTING};
 use crate::operators::published::{self, Files};
 use crate::other_words::{other_parts, other_words, with_words_for_parameters, words_for_operator};
+use crate::outline::{self, known_tables};
 use crate::sources::{order, sources};
 use crate::surroundings::Surroundings;
 
@@ -37,7 +38,7 @@ use crate::surroundings::Surroundings;
 pub struct Analyze;
 
 /// The operator of tables that name a file.
-const PUBLISHED: &str = "published";
+pub(crate) const PUBLISHED: &str = "published";
 
 /// The operator of tables with facts of an axis.
 const FACTS: &str = "facts";
@@ -233,6 +234,11 @@ impl StageKind for Analyze {
         planned(parameters).map_or_else(|_| Vec::new(), |tables| columns_of(tables, library))
     }
 
+    fn tables_known(&self, parameters: &Json, library: &dyn Library) -> Option<Vec<KnownTable>> {
+        let tables = planned(parameters).ok()?;
+        Some(known_tables(tables, library))
+    }
+
     fn decides(&self, parameters: &Json) -> bool {
         planned(parameters).is_ok_and(|tables| tables.iter().any(tests))
     }
@@ -368,25 +374,12 @@ fn columns_of(tables: Vec<Planned>, library: &dyn Library) -> Vec<PlannedTable> 
         .into_iter()
         .filter(|table| OF_CELLS.contains(&table.operator.as_str()));
     let columns = of_cells.filter_map(|table| {
-        let settings = Settings {
-            values: table.parameters.as_object().cloned().unwrap_or_default(),
-            route: &[],
-            what: format!("table `{}`", table.name),
-        };
-        let scope = Scope {
-            earlier: &BTreeMap::new(),
-            broken: &[],
-            later: &[],
-            keys: &BTreeMap::new(),
-            library,
-        };
-        // Canonicalization has already reported what is wrong with it.
-        let plan = operator(&table.operator)?.plan(&settings, &scope).ok()?;
+        let columns = outline::columns(&table, &BTreeMap::new(), &Keys::new(), library)?;
         Some(PlannedTable {
             name: table.name,
             operator: table.operator,
             of_kind: "load",
-            columns: plan.columns.into_iter().map(|c| c.name).collect(),
+            columns: columns.into_iter().map(|c| c.name).collect(),
         })
     });
     columns.collect()

@@ -18,6 +18,7 @@ mod make;
 mod operator;
 mod operators;
 mod other_words;
+mod outline;
 pub mod power;
 mod sources;
 mod surroundings;

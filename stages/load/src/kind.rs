@@ -12,7 +12,7 @@ use pipeline::effect::Effect;
 use pipeline::sources::NamedFiles;
 use pipeline::stage::{
     Adopted, Artifact, CellStatus, Class, Content, Demand, Done, Failure, Input, Job, Json,
-    Library, Media, Needed, Output, Problem, StageKind,
+    KnownTable, Library, Media, Needed, Output, Problem, StageKind,
 };
 use serde_json::json;
 
@@ -121,6 +121,17 @@ impl StageKind for Load {
 
     fn launch(&self, parameters: &Json) -> Option<Json> {
         simulate::launch(parameters.get("simulate")?)
+    }
+
+    fn tables_known(&self, _parameters: &Json, _library: &dyn Library) -> Option<Vec<KnownTable>> {
+        let of_loads = |name: &str| contract::LOAD_TABLES.iter().any(|t| t.name == name);
+        let tables = contract::tables().map(|table| KnownTable {
+            name: table.name.to_owned(),
+            // A search adds columns to its table.
+            columns: of_loads(table.name)
+                .then(|| table.columns.iter().map(|c| c.name.to_owned()).collect()),
+        });
+        Some(tables.collect())
     }
 
     fn demand(&self, parameters: &Json) -> Option<Demand> {

@@ -119,11 +119,14 @@ impl FormatError {
 impl fmt::Display for FormatError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown { format } => write!(
-                f,
-                "unknown format `{format}`; write, for example, `0.00`, `,0`, `sig3`, `e2`, `0.0%`, `0.0pp`, `0.00×`, \
-                 `0.0u` or `p`"
-            ),
+            Self::Unknown { format } => match meant(format) {
+                Some(ours) => write!(f, "unknown format `{format}`; write `{ours}`"),
+                None => write!(
+                    f,
+                    "unknown format `{format}`; write, for example, `0.00`, `,0`, `sig3`, `e2`, `0.0%`, `0.0pp`, \
+                     `0.00×`, `0.0u` or `p`"
+                ),
+            },
             Self::NoWordForNull => f.write_str(
                 "the word for null is empty; say what null means, for example `never` or `n/a`",
             ),
@@ -236,6 +239,24 @@ pub(crate) fn check_format(format: &str) -> Result<(), FormatError> {
     }
     let digits = format.split_once(' ').map_or(format, |(digits, _)| digits);
     parse(digits).map(|_| ())
+}
+
+/// Returns our format for one of C or Python with a number of decimals: `%.2f`, `.1%`, `{:.3e}`.
+fn meant(format: &str) -> Option<String> {
+    let inner = format.trim_matches(['{', '}', '%', ':']);
+    let (digits, kind) = inner.strip_prefix('.')?.split_at_checked(1)?;
+    let digits: usize = digits.parse().ok()?;
+    let decimals = match digits {
+        0 => "0".to_owned(),
+        digits => format!("0.{}", "0".repeat(digits)),
+    };
+    match kind {
+        "f" => Some(decimals),
+        "" if format.ends_with('%') => Some(format!("{decimals}%")),
+        "e" => Some(format!("e{digits}")),
+        "g" => Some(format!("sig{digits}")),
+        _ => None,
+    }
 }
 
 fn words(value: bool, format: &str) -> Result<String, FormatError> {

@@ -5,6 +5,7 @@
 //! `docs/number-check.md` has the rules.
 
 mod blocks;
+mod calls;
 mod check;
 mod claims;
 mod comparisons;
@@ -22,6 +23,7 @@ mod language;
 mod ledger;
 mod method;
 mod mistakes;
+mod names;
 mod numbering;
 mod parts;
 mod pivot;

@@ -52,9 +52,16 @@ fn remedied(kind: ErrorKind, detail: String, text: &str, environment: &Environme
             )
         }
         // The words of the template engine; no message of ours has them.
+        ErrorKind::InvalidOperation if detail.contains("(plain object)") => {
+            let detail = detail.replace("value (plain object)", "a shown value");
+            format!(
+                "{detail}; give the format where you look it up: `value(…, \"0.00\")`, `row.show(\"COLUMN\", \"0.00\")`"
+            )
+        }
         ErrorKind::InvalidOperation if detail.contains("operator on unsupported types") => format!(
-            "{detail}; a template computes nothing: compute the value in a table of an analyze stage, for instance with \
-             the operator `sql`"
+            "{}; a template computes nothing: compute the value in a table of an analyze stage, for instance with \
+             the operator `sql`",
+            detail.replace("plain object", "a shown value")
         ),
         ErrorKind::InvalidOperation
             if !WRONG_ARGUMENT.iter().any(|words| detail.contains(words)) =>

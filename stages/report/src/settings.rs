@@ -1,13 +1,15 @@
 //! The settings of a report stage, and their canonical form.
 
+mod figures;
+
 use std::collections::BTreeMap;
 
-use pipeline::OutputName;
-use pipeline::stage::{Json, Library, Problem};
+use pipeline::stage::{Json, Library, Problem, Step};
 use pipeline::suggest::remedy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use self::figures::check_figure;
 use crate::claims::Claim;
 use crate::format::check_format;
 use crate::template::{Template, closure};
@@ -16,6 +18,13 @@ use crate::template::{Template, closure};
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(title = "Report settings")]
+#[schemars(extend("x-other-words" = {
+    "format": "not needed: a report is written as `report.md` and as `report.html`",
+    "formats": "not needed: a report is written as `report.md` and as `report.html`",
+    "output": "given when you run: `benchtrail run EXPERIMENT --report FILE`",
+    "out": "given when you run: `benchtrail run EXPERIMENT --report FILE`",
+    "file": "given when you run: `benchtrail run EXPERIMENT --report FILE`",
+}))]
 pub(crate) struct Settings {
     /// The template, from the collection `templates`; `report.md` if absent, which renders any
     /// experiment.
@@ -93,6 +102,9 @@ pub enum OneOrMany {
 #[schemars(extend("x-other-words" = {
     "table": "`from`", "only": "`where`", "filter": "`where`", "sort": "`order`", "sort-by": "`order`", "order-by": "`order`",
     "title": "`caption`",
+    "limit": "left to a table of the analysis: the operator `sql` with `order by … limit N`",
+    "top": "left to a table of the analysis: the operator `sql` with `order by … limit N`",
+    "head": "left to a table of the analysis: the operator `sql` with `order by … limit N`",
 }))]
 pub struct TableSettings {
     /// The table to show, as `stage.output`.
@@ -105,7 +117,7 @@ pub struct TableSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Pivot")]
     pub pivot: Option<Pivot>,
-    /// Only rows with these values.
+    /// Only rows with these values: `{COLUMN: VALUE}`, or several values as a list.
     #[serde(default, rename = "where")]
     pub only: BTreeMap<String, OneOrMany>,
     /// Columns to sort by; a leading `-` means descending.
@@ -122,15 +134,20 @@ pub struct TableSettings {
 }
 
 impl TableSettings {
-    /// Returns the columns that it reads from its table, each behind the setting that names it.
-    pub(crate) fn columns_read(&self) -> Vec<(&'static str, &str)> {
-        let columns = self.columns.iter().map(|c| ("columns", c.column.as_str()));
-        let only = self.only.keys().map(|c| ("where", c.as_str()));
-        let order = self
-            .order
-            .iter()
-            .map(|c| ("order", c.strip_prefix('-').unwrap_or(c)));
-        columns.chain(only).chain(order).collect()
+    /// Returns the columns that it reads from its table, each behind the route of the setting that names it.
+    pub(crate) fn columns_read(&self) -> Vec<(Vec<Step>, &str)> {
+        let columns = columns_of(&[key("columns")], &self.columns);
+        let pivot = self.pivot.iter().flat_map(|pivot| {
+            let values = columns_of(&[key("pivot"), key("values")], &pivot.values);
+            let by = (vec![key("pivot"), key("by")], pivot.by.as_str());
+            std::iter::once(by).chain(values)
+        });
+        let order = self.order.iter().enumerate().map(|(i, column)| {
+            let name = column.strip_prefix('-').unwrap_or(column);
+            (vec![key("order"), Step::Index(i)], name)
+        });
+        let columns = columns.into_iter().chain(pivot).chain(order);
+        columns.chain(conditions(&self.only)).collect()
     }
 }
 
@@ -156,6 +173,12 @@ fn no_row() -> String {
 /// A column of a table of the report.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = {
+    "name": "`column`", "field": "`column`", "key": "`column`",
+    "title": "`heading`", "label": "`heading`", "header": "`heading`", "alias": "`heading`",
+    "digits": "`format`, such as `\"0.00\"`", "precision": "`format`, such as `\"0.00\"`",
+    "unit": "left out: a table shows the unit of its column",
+}))]
 pub struct ColumnSettings {
     /// The column of the artifact.
     pub column: String,
@@ -171,6 +194,27 @@ pub struct ColumnSettings {
     /// A second column: the cell then shows an interval, `[low, high]`.
     #[serde(default)]
     pub to: Option<String>,
+}
+
+fn key(key: &str) -> Step {
+    Step::Key(key.to_owned())
+}
+
+/// Returns the columns that a list of columns names, each behind its route.
+fn columns_of<'a>(route: &[Step], columns: &'a [ColumnSettings]) -> Vec<(Vec<Step>, &'a str)> {
+    let mut names = Vec::new();
+    for (i, column) in columns.iter().enumerate() {
+        let at = |name: &str| [route, &[Step::Index(i), key(name)]].concat();
+        names.push((at("column"), column.column.as_str()));
+        names.extend(column.to.as_deref().map(|to| (at("to"), to)));
+    }
+    names
+}
+
+/// Returns the columns of a condition, each behind its route.
+fn conditions(only: &BTreeMap<String, OneOrMany>) -> impl Iterator<Item = (Vec<Step>, &str)> {
+    let columns = only.keys();
+    columns.map(|column| (vec![key("where"), key(column)], column.as_str()))
 }
 
 /// A column of a table of the report, as written.
@@ -304,7 +348,7 @@ pub struct FigureSettings {
     /// What the reference is, for the legend.
     #[serde(default)]
     pub reference_label: Option<String>,
-    /// Only rows with these values.
+    /// Only rows with these values: `{COLUMN: VALUE}`, or several values as a list.
     #[serde(default, rename = "where")]
     pub only: BTreeMap<String, OneOrMany>,
     /// The title; may hold template expressions.
@@ -345,8 +389,12 @@ pub struct FigureSettings {
 }
 
 impl FigureSettings {
-    /// Returns the columns that it reads from its table, each behind the setting that names it.
-    pub(crate) fn columns_read(&self) -> Vec<(&'static str, &str)> {
+    /// Returns the columns that it reads from its table, each behind the route of the setting that names it.
+    pub(crate) fn columns_read(&self) -> Vec<(Vec<Step>, &str)> {
+        let reference = match (self.kind, &self.reference) {
+            (FigureKind::Ladder, Some(Json::String(column))) => Some(column.as_str()),
+            _ => None,
+        };
         let named = [
             ("y", &self.y),
             ("value", &self.value),
@@ -356,13 +404,14 @@ impl FigureSettings {
         ];
         let named = named
             .into_iter()
-            .filter_map(|(key, column)| Some((key, column.as_deref()?)));
-        let band = self.band.iter().flatten().map(|c| ("band", c.as_str()));
-        let only = self.only.keys().map(|c| ("where", c.as_str()));
-        std::iter::once(("x", self.x.as_str()))
+            .filter_map(|(name, column)| Some((vec![key(name)], column.as_deref()?)));
+        let band = self.band.iter().flatten().enumerate();
+        let band = band.map(|(i, column)| (vec![key("band"), Step::Index(i)], column.as_str()));
+        std::iter::once((vec![key("x")], self.x.as_str()))
             .chain(named)
+            .chain(reference.map(|column| (vec![key("reference")], column)))
             .chain(band)
-            .chain(only)
+            .chain(conditions(&self.only))
             .collect()
     }
 }
@@ -497,91 +546,6 @@ fn named<T: serde::de::DeserializeOwned>(
 /// Returns the name of the output that holds a figure.
 pub(crate) fn figure_output(name: &str) -> String {
     format!("figures/{name}.svg")
-}
-
-fn check_figure(figure: &Named<FigureSettings>, problems: &mut Vec<Problem>) {
-    if let Err(error) = OutputName::check(&figure_output(&figure.name)) {
-        let problem = Problem::at_key(&["figures", &figure.name], error.to_string());
-        problems.push(problem.hint("use letters, digits, `-` and `_`"));
-    }
-    let settings = &figure.settings;
-    let mut need = |missing: bool, key: &str| {
-        if missing {
-            let message = format!("a figure of this kind needs `{key}`");
-            problems.push(Problem::at(&["figures", &figure.name], message));
-        }
-    };
-    match settings.kind {
-        FigureKind::Bar | FigureKind::Ladder => need(settings.y.is_none(), "y"),
-        FigureKind::Ecdf => {}
-        FigureKind::Box | FigureKind::Scatter | FigureKind::Timeline => {
-            need(settings.y.is_none(), "y");
-        }
-        FigureKind::Bubble => {
-            need(settings.y.is_none(), "y");
-            need(settings.value.is_none(), "value");
-        }
-        FigureKind::Fit => {
-            need(settings.y.is_none(), "y");
-            need(settings.fit.is_none(), "fit");
-        }
-        FigureKind::HeatMap | FigureKind::Matrix => {
-            need(settings.y.is_none(), "y");
-            need(settings.value.is_none(), "value");
-        }
-        FigureKind::Forest => {
-            need(settings.y.is_none(), "y");
-            need(settings.band.is_none(), "band");
-        }
-    }
-    if settings.frontier.is_some() && settings.kind != FigureKind::Scatter {
-        let message = "only a figure of the kind `scatter` has a frontier";
-        problems.push(Problem::at(&["figures", &figure.name, "frontier"], message));
-    }
-    let kind = settings.kind;
-    let has_log_x = matches!(
-        kind,
-        FigureKind::Ladder | FigureKind::Ecdf | FigureKind::Bubble | FigureKind::Scatter
-    );
-    let has_log_y = matches!(
-        kind,
-        FigureKind::Ladder | FigureKind::Box | FigureKind::Scatter
-    );
-    for (key, given, has) in [
-        ("log-x", settings.log_x, has_log_x),
-        ("log-y", settings.log_y, has_log_y),
-    ] {
-        if given && !has && kind != FigureKind::Bar {
-            let message = format!("a figure of this kind has no `{key}`");
-            problems.push(Problem::at(&["figures", &figure.name, key], message));
-        }
-    }
-    if settings.kind == FigureKind::Bar {
-        // A bar shows a value by its length, which is arbitrary on a logarithmic axis, since that has no zero.
-        let unused = [
-            ("log-y", settings.log_y),
-            ("log-x", settings.log_x),
-            ("facet", settings.facet.is_some()),
-        ];
-        for (key, _) in unused.into_iter().filter(|(_, given)| *given) {
-            let message =
-                format!("a figure of the kind `bar` has no `{key}`: its axis begins at zero");
-            let hint = "use `kind: box` or `kind: ladder`, or a figure for each panel";
-            problems.push(Problem::at(&["figures", &figure.name, key], message).hint(hint));
-        }
-    }
-    if let Err(error) = check_format(&settings.format) {
-        let message = error.to_string();
-        problems.push(Problem::at(&["figures", &figure.name, "format"], message));
-    }
-    let plain = figure
-        .name
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-    if !plain {
-        let message = "a figure's name becomes a file name: letters, digits, `-` and `_` only";
-        problems.push(Problem::at(&["figures", &figure.name], message));
-    }
 }
 
 #[cfg(test)]

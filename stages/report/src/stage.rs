@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use pipeline::stage::{
-    Class, Done, Failure, Job, Json, Library, Media, Output, Problem, StageKind,
+    Class, Done, Failure, Job, Json, KnownStage, Library, Media, Output, Problem, StageKind, Step,
 };
 
 use crate::data::{Data, Miss};
+use crate::names;
 use crate::render::render;
 use crate::settings::{Parameters, Settings, canonical, figure_output};
 
@@ -42,6 +43,16 @@ impl StageKind for Report {
 
     fn ordered(&self) -> &'static [&'static str] {
         &["tables", "figures"]
+    }
+
+    fn unknown_names(
+        &self,
+        parameters: &Json,
+        stages: &[KnownStage],
+        _library: &dyn Library,
+    ) -> Vec<Problem> {
+        let parameters: Option<Parameters> = serde_json::from_value(parameters.clone()).ok();
+        parameters.map_or_else(Vec::new, |parameters| names::unknown(&parameters, stages))
     }
 
     fn sees_study(&self) -> bool {
@@ -97,7 +108,11 @@ fn misnamed(parameters: &Parameters, data: &Data) -> Option<Failure> {
                 Err(miss) => return failed((section, name, key), miss),
             };
             let mut columns = columns.into_iter();
-            columns.find_map(|(key, column)| {
+            columns.find_map(|(route, column)| {
+                let key = match route.first() {
+                    Some(Step::Key(key)) => key.as_str(),
+                    _ => "",
+                };
                 failed((section, name, key), opened.require(column).err()?)
             })
         })

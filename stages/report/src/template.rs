@@ -80,7 +80,10 @@ pub(crate) fn closure(
         if let Err(error) = environment().add_template(&name, &text) {
             let line = error.line().unwrap_or(1);
             let detail = error.detail().unwrap_or("does not parse");
-            problems.push(format!("template `{name}` line {line}: {detail}").into());
+            let remedy = remedy_for(detail, text.lines().nth(line - 1).unwrap_or_default());
+            problems.push(format!("template `{name}` line {line}: {detail}{remedy}").into());
+            // What else is wrong with it may follow from this.
+            continue;
         }
         problems.extend(
             comparisons_of_shown_values(&name, &text)
@@ -118,6 +121,25 @@ pub(crate) fn closure(
         Ok(shown_values)
     } else {
         Err(problems)
+    }
+}
+
+/// Returns the remedy for a template that does not parse. The words are those of the template engine.
+fn remedy_for(detail: &str, line: &str) -> &'static str {
+    match detail {
+        "unknown statement end" => {
+            "; write `endif`, `endfor` or `endcall`, after the word that begins the block"
+        }
+        _ if line.contains("else if") || line.contains("elseif") || line.contains("elsif") => {
+            "; write `elif`"
+        }
+        _ if detail.starts_with("unexpected end of input") => {
+            "; a block lacks its end, such as `{% endfor %}`, `{% endif %}` or `{% endcall %}`"
+        }
+        _ if detail.starts_with("unexpected end of block, expected as") => {
+            "; a template imports templates only: `{% from \"macros.md\" import result %}`"
+        }
+        _ => "",
     }
 }
 
@@ -245,7 +267,7 @@ fn fill(out: &mut String, bodies: &mut Vec<Body>, printed: usize, tag: &Tag<'_>)
     }
 }
 
-fn first_word(inner: &str) -> &str {
+pub(crate) fn first_word(inner: &str) -> &str {
     let inner = inner.trim_matches(['-', '+']).trim_start();
     let end = inner.find(|c: char| !c.is_ascii_alphabetic());
     &inner[..end.unwrap_or(inner.len())]
@@ -294,22 +316,22 @@ fn mark_plain(out: &mut String, template: usize, plain: &str, place: &mut Place)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Block,
     Expression,
     Comment,
 }
 
-struct Tag<'a> {
-    kind: Kind,
-    start: usize,
+pub(crate) struct Tag<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) start: usize,
     end: usize,
-    inner: &'a str,
+    pub(crate) inner: &'a str,
 }
 
 /// Finds the tags of a template: `{% … %}`, `{{ … }}`, `{# … #}`. Skips strings inside tags, and everything inside
 /// `{% raw %}` up to its end.
-fn tags(text: &str) -> impl Iterator<Item = Tag<'_>> {
+pub(crate) fn tags(text: &str) -> impl Iterator<Item = Tag<'_>> {
     let mut at = 0;
     let mut raw = false;
     std::iter::from_fn(move || {

@@ -67,6 +67,21 @@ pub(crate) fn engines_of(library: &dyn Library) -> Vec<Engine> {
         .collect()
 }
 
+/// Returns the remedy for a key of the stage that some engine has as a setting.
+pub(crate) fn setting_meant(key: &str, value: &Json, library: &dyn Library) -> Option<String> {
+    let engines = engines_of(library);
+    let mut settings = engines.iter().map(|engine| &engine.settings);
+    let of_an_engine = settings.any(|all| all.contains_key(key) || stands_for_setting(all, key));
+    let shown = match value {
+        Json::Array(_) | Json::Object(_) => "…".to_owned(),
+        Json::String(text) => text.clone(),
+        value => value.to_string(),
+    };
+    of_an_engine.then(|| {
+        format!("it is a setting of the engine, so it belongs below `settings`: `settings: {{{key}: {shown}}}`")
+    })
+}
+
 /// Finds settings that no engine has, for use when the engine is unknown.
 fn of_no_engine(given: &serde_json::Map<String, Json>, library: &dyn Library) -> Vec<Problem> {
     let engines = engines_of(library);

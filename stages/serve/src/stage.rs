@@ -163,6 +163,10 @@ impl StageKind for Serve {
         Ok(Part::of(provision, &json!(settings.settings), store)?.effects())
     }
 
+    fn setting_meant(&self, key: &str, value: &Json, library: &dyn Library) -> Option<String> {
+        fit::setting_meant(key, value, library)
+    }
+
     fn fits(
         &self,
         parameters: &Json,

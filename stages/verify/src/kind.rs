@@ -1,11 +1,11 @@
 //! The stage kind: settings to a checked list of gates, and one cell's execution.
 
-use artifacts::{Store, TableError};
+use artifacts::{Store, Table, TableError};
 use contract::Settings;
 use pipeline::suggest::remedy;
 use pipeline::{
-    Class, Control, Done, Failure, Input, Job, Json, Library, Needed, Output, Problem, StageKind,
-    Step,
+    Class, Control, Done, Failure, Input, Job, Json, KnownTable, Library, Needed, Output, Problem,
+    StageKind, Step,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -209,6 +209,10 @@ impl StageKind for Verify {
         parameters
     }
 
+    fn tables_known(&self, _parameters: &Json, library: &dyn Library) -> Option<Vec<KnownTable>> {
+        Some(known_tables(&library.axes()))
+    }
+
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
         run(
             job.parameters,
@@ -389,6 +393,31 @@ pub(crate) fn run(
     done.warnings
         .extend(findings.iter().filter(failed).map(failed_gate));
     Ok(done)
+}
+
+/// Returns the tables of a verification. A table of this kind may have any axis as a column.
+fn known_tables(axes: &[String]) -> Vec<KnownTable> {
+    let table = |name: &str, made: Result<Table, TableError>| KnownTable {
+        name: name.to_owned(),
+        columns: made.ok().map(|table| {
+            table
+                .names()
+                .into_iter()
+                .chain(axes.iter().cloned())
+                .collect()
+        }),
+    };
+    vec![
+        table("gates", gates_table(&[], axes)),
+        table("exclusions", exclusions_table(&[], axes)),
+        table("census", census_table(&[], &[])),
+        table("comparability", comparability_table(&[])),
+        table("imbalances", imbalances_table(&[])),
+        KnownTable {
+            name: "verdict".to_owned(),
+            columns: None,
+        },
+    ]
 }
 
 /// Returns the axes of all stages, each once, in the order in which the stages have them.

@@ -6,18 +6,15 @@ use super::super::diagnostics::{Mistake, MistakeKind, Span};
 use super::super::interpolate::merged;
 use super::super::settings::{DurationText, PercentText};
 use super::super::tree::{Node, Value};
-use super::remedies::{
-    duration, first_sentence, instead, is_span, list_of, without_space, wrong_type,
-};
-use super::view::{OTHER_WORDS, View, word_of_stages};
+use super::remedies::{duration, first_sentence, is_span, list_of, wrong_type};
+use super::view::{OTHER_WORDS, View};
 use crate::stage::{Json, Problem, Step};
-use crate::suggest::{closest, remedy};
 
 /// Returns every value that a placeholder may stand for, or the reason why it has none.
 pub(crate) type Expand<'a> = &'a dyn Fn(&str, Span, &[Step]) -> Result<Vec<Node>, Mistake>;
 
-/// Says where else a key belongs; `None` if it belongs nowhere.
-pub(crate) type Elsewhere<'a> = &'a dyn Fn(&str) -> Option<String>;
+/// Says where else a key with this value belongs; `None` if it belongs nowhere.
+pub(crate) type Elsewhere<'a> = &'a dyn Fn(&str, &Node) -> Option<String>;
 
 /// A check against one schema document.
 #[derive(Clone, Copy)]
@@ -30,6 +27,8 @@ pub(crate) struct Checker<'a> {
     pub(crate) other_keys: &'a [String],
     /// Says where else a key at the top of the tree belongs, for suggestions.
     pub(crate) elsewhere: Option<Elsewhere<'a>>,
+    /// The keys of the levels around the settings, for suggestions: each level as a phrase, from the inside out.
+    pub(crate) around: &'a [(&'a str, Vec<String>)],
     /// The owner of the parameters at the top of the tree, such as "gate `census`".
     pub(crate) owner: Option<&'a str>,
 }
@@ -55,16 +54,19 @@ pub fn mistakes_in(settings: &Json, schema: &Json, owner: &str) -> Vec<Problem> 
         .collect()
 }
 
-/// Returns whether a mapping has keys that probably belong into the `where` that it lacks: `{clients: 4}`.
-fn chooses_without_where(view: &View<'_>, node: &Node) -> bool {
+/// Returns the key that a mapping lacks and into which all its unknown keys probably belong: `{clients: 4}`.
+pub(super) fn chooses_without(view: &View<'_>, node: &Node) -> Option<&'static str> {
+    let required = view.required();
+    let key = ["where", "coordinates"]
+        .into_iter()
+        .find(|key| required.contains(key) && node.get(key).is_none())?;
     let unknown = node.entries().iter();
     let mut unknown = unknown
         .filter(|(key, _)| view.property(&key.text).is_none())
         .peekable();
-    view.required().contains(&"where")
-        && node.get("where").is_none()
-        && unknown.peek().is_some()
-        && unknown.all(|(_, value)| !matches!(value.value, Value::Map(_)))
+    let all =
+        unknown.peek().is_some() && unknown.all(|(_, value)| !matches!(value.value, Value::Map(_)));
+    all.then_some(key)
 }
 
 impl<'a> Checker<'a> {
@@ -75,6 +77,7 @@ impl<'a> Checker<'a> {
             expand: None,
             other_keys: &[],
             elsewhere: None,
+            around: &[],
             owner: None,
         }
     }
@@ -166,22 +169,48 @@ impl<'a> Checker<'a> {
         match expand(text, node.span, route) {
             Ok(values) => {
                 let mut mistakes: Vec<Mistake> = Vec::new();
-                for value in values {
-                    // A label may leave a field open.
-                    if matches!(value.value, Value::Null) {
-                        continue;
-                    }
-                    for mut mistake in plain.check(schema, &value, route) {
-                        mistake.message = format!("{} (from `{text}`)", mistake.message);
-                        if !mistakes.contains(&mistake) {
-                            mistakes.push(mistake);
-                        }
+                // A label may leave a field open.
+                let given = values.iter().filter(|v| !matches!(v.value, Value::Null));
+                let each: Vec<Vec<Mistake>> = given
+                    .map(|value| plain.check(schema, value, route))
+                    .collect();
+                if let Some(mistake) = self.of_every_value(schema, text, &each, route) {
+                    out.push(mistake);
+                    return;
+                }
+                for mut mistake in each.into_iter().flatten() {
+                    mistake.message = format!("{} (from `{text}`)", mistake.message);
+                    if !mistakes.contains(&mistake) {
+                        mistakes.push(mistake);
                     }
                 }
                 out.append(&mut mistakes);
             }
             Err(mistake) => out.push(mistake),
         }
+    }
+
+    /// Returns the one mistake of a placeholder that stands where a mapping belongs, whatever its label is.
+    fn of_every_value(
+        &self,
+        schema: &'a Json,
+        text: &str,
+        each: &[Vec<Mistake>],
+        route: &[Step],
+    ) -> Option<Mistake> {
+        let view = self.view(schema);
+        let key = view.alone().filter(|_| each.len() > 1)?;
+        let first = each.first()?.first()?;
+        let here = |mistakes: &Vec<Mistake>| matches!(mistakes.as_slice(), [one] if one.route == route && one.kind == MistakeKind::Other);
+        let value = format!("\"{text}\"");
+        each.iter().all(here).then(|| {
+            let message = format!(
+                "expected {}, found the placeholder `{text}`",
+                view.expected()
+            );
+            Mistake::new(first.span, route, message)
+                .hint(format!("write `{}`", view.with(key, &value)))
+        })
     }
 
     /// Chooses among alternatives, and adds the chosen ones to the view.
@@ -263,6 +292,7 @@ impl<'a> Checker<'a> {
             return;
         }
         let below = self.below();
+        let mut meant = Vec::new();
         view.lengths(
             entries.len(),
             "minProperties",
@@ -283,41 +313,9 @@ impl<'a> Checker<'a> {
                 below.node(schema, value, route, out);
             } else if view.closed() || self.owner.is_some() || view.other_word(&key.text).is_some()
             {
-                let names = view.property_names();
-                // A key of every form of a value is a property of each of them.
-                let mut seen = std::collections::BTreeSet::new();
-                let names: Vec<&str> = names
-                    .iter()
-                    .copied()
-                    .chain(self.other_keys.iter().map(String::as_str))
-                    .filter(|name| seen.insert(*name))
-                    .collect();
-                let names = names.iter().copied();
-                let (message, keys) = match self.owner {
-                    Some(owner) => (
-                        format!("{owner} has no parameter `{}`", key.text),
-                        "parameters",
-                    ),
-                    None => (format!("unknown key `{}`", key.text), "keys here"),
-                };
-                let hint = view
-                    .other_word(&key.text)
-                    // Only stages have keys in addition to those of the schema.
-                    .or_else(|| word_of_stages(&key.text).filter(|_| self.is_of_a_stage()))
-                    .map(instead)
-                    .or_else(|| self.deeper(view, node, &key.text))
-                    .or_else(|| {
-                        let word = || format!("write `where: {{{}: …}}`", key.text);
-                        chooses_without_where(view, node).then(word)
-                    })
-                    .or_else(|| without_space(&key.text, names.clone()))
-                    .or_else(|| match closest(&key.text, names.clone()) {
-                        Some(_) => None,
-                        None => self.elsewhere.and_then(|says| says(&key.text)),
-                    })
-                    .unwrap_or_else(|| remedy(&key.text, keys, names));
-                let mistake = Mistake::new(key.span, route, message).kind(MistakeKind::UnknownKey);
-                out.push(mistake.hint(hint));
+                let (mistake, key_meant) = self.unknown(view, node, (key, value), route);
+                out.push(mistake);
+                meant.extend(key_meant);
             }
             route.pop();
         }
@@ -326,13 +324,15 @@ impl<'a> Checker<'a> {
             let mut unknown = entries
                 .iter()
                 .filter(|(k, _)| view.property(&k.text).is_none());
-            if key == "where" && chooses_without_where(view, node) {
+            if chooses_without(view, node) == Some(key) {
                 return true;
             }
             unknown.any(|(k, _)| view.key_of_other_word(&k.text) == Some(key))
         };
+        // Nor is one that is there misspelt.
+        let is_meant = |key: &str| meant.iter().any(|name| name == key);
         for key in view.required() {
-            if node.get(key).is_none() && !has_other_word(key) {
+            if node.get(key).is_none() && !has_other_word(key) && !is_meant(key) {
                 let what = view
                     .property(key)
                     .and_then(|s| self.view(s).description().map(first_sentence));
@@ -347,23 +347,6 @@ impl<'a> Checker<'a> {
                 }));
             }
         }
-    }
-
-    /// Returns whether the keys are those of a stage.
-    fn is_of_a_stage(&self) -> bool {
-        self.other_keys.iter().any(|key| key == "needs")
-    }
-
-    /// Returns the remedy for a key that belongs into a mapping beside it.
-    fn deeper(&self, view: &View<'a>, node: &Node, key: &str) -> Option<String> {
-        let mut names = view.property_names().into_iter();
-        let inside = names.find(|name| {
-            let below = view.property(name).map(|schema| self.view(schema));
-            // A node may have very many keys, so look for the key in the schema first.
-            below.is_some_and(|below| below.property(key).is_some())
-                && (node.get(name)).is_some_and(|given| matches!(given.value, Value::Map(_)))
-        })?;
-        Some(format!("`{key}` is a key of `{inside}`: move it there"))
     }
 
     pub(super) fn accepts(&self, view: &View<'a>, node: &Node) -> bool {

@@ -9,6 +9,7 @@ mod checker;
 mod choose;
 mod lists;
 mod remedies;
+mod unknown;
 mod view;
 
 pub(crate) use checker::Checker;

@@ -141,6 +141,19 @@ fn for_text(text: &str, view: &View<'_>) -> Option<String> {
     if wants("object") && (text.contains(":[") || text.contains(":{")) {
         return Some("put a space after the colon".to_owned());
     }
+    if wants("array") && text.trim() == "*" {
+        return Some("list the names: `*` does not stand for all of them".to_owned());
+    }
+    if wants("array")
+        && let Some((name, direction)) = text.trim().split_once(' ')
+    {
+        // An order, as SQL writes it.
+        match direction.trim().to_lowercase().as_str() {
+            "desc" => return Some(format!("write it as `[-{name}]`")),
+            "asc" => return Some(format!("write it as `[{name}]`")),
+            _ => {}
+        }
+    }
     if wants("array") {
         let list = several(text).unwrap_or_else(|| format!("[{}]", text.trim()));
         return Some(format!("write it as `{list}`"));

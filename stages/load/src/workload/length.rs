@@ -16,6 +16,14 @@ pub enum Count {
 /// A range of counts, both ends included.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-other-words" = {
+    "min": "`from`", "low": "`from`", "lower": "`from`", "start": "`from`", "minimum": "`from`",
+    "max": "`to`", "high": "`to`", "upper": "`to`", "stop": "`to`", "end": "`to`", "maximum": "`to`",
+    "mean": "`from` and `to`, the ends of a range from which lengths are drawn evenly",
+    "average": "`from` and `to`, the ends of a range from which lengths are drawn evenly",
+    "stddev": "`to`, the upper end of a range from which lengths are drawn evenly",
+    "std": "`to`, the upper end of a range from which lengths are drawn evenly",
+}))]
 pub struct Range {
     /// The smallest count.
     pub from: u32,

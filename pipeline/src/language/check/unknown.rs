@@ -1,0 +1,184 @@
+//! The mistake of a key that nothing reads, with the place where it belongs.
+
+use super::super::diagnostics::{Mistake, MistakeKind};
+use super::super::tree::{Key, Node, Value};
+use super::checker::{Checker, chooses_without};
+use super::remedies::{instead, without_space};
+use super::view::{View, word_of_stages};
+use crate::stage::{Json, Step};
+use crate::suggest::{closest, list, remedy};
+
+/// The remedy for a key that only holds a value with an anchor, as files of Docker Compose have it.
+const ANCHORS: &str = "remove it: write `&NAME` before the first value that is used, and `*NAME` where it is repeated";
+
+/// The largest number of mappings inside each other in which a key is searched.
+const DEPTH: usize = 3;
+
+/// The step into a mapping whose keys are names.
+const ANY_NAME: &str = "NAME";
+
+/// The step into a list.
+const ITEM: &str = "[]";
+
+/// The largest number of places that a remedy lists.
+const PLACES: usize = 3;
+
+impl<'a> Checker<'a> {
+    /// Returns the mistake of an unknown key, and the key that it is a misspelling of.
+    pub(super) fn unknown(
+        &self,
+        view: &View<'a>,
+        node: &Node,
+        (key, value): (&Key, &Node),
+        route: &[Step],
+    ) -> (Mistake, Option<String>) {
+        let text = key.text.as_str();
+        let names = view.property_names();
+        // A key of every form of a value is a property of each of them.
+        let mut seen = std::collections::BTreeSet::new();
+        let names: Vec<&str> = names
+            .iter()
+            .copied()
+            .chain(self.other_keys.iter().map(String::as_str))
+            .filter(|name| seen.insert(*name))
+            .collect();
+        let names = names.iter().copied();
+        let (message, keys) = match self.owner {
+            Some(owner) => (format!("{owner} has no parameter `{text}`"), "parameters"),
+            None => (format!("unknown key `{text}`"), "keys here"),
+        };
+        let hint = view
+            .other_word(text)
+            // Only stages have keys in addition to those of the schema.
+            .or_else(|| word_of_stages(text).filter(|_| self.is_of_a_stage()))
+            .map(instead)
+            .or_else(|| self.beside(view, node, text))
+            .or_else(|| {
+                let inside = chooses_without(view, node)?;
+                Some(format!("write `{inside}: {{{text}: …}}`"))
+            })
+            .or_else(|| self.outside(text))
+            .or_else(|| holds_an_anchor(text).then(|| ANCHORS.to_owned()))
+            .or_else(|| without_space(text, names.clone()));
+        let misspelt = match hint {
+            Some(_) => None,
+            None => closest(text, names.clone()).map(str::to_owned),
+        };
+        let hint = hint
+            .or_else(|| match misspelt {
+                Some(_) => None,
+                None => self
+                    .deeper(view, text)
+                    .or_else(|| self.elsewhere.and_then(|says| says(text, value))),
+            })
+            .unwrap_or_else(|| remedy(text, keys, names));
+        let mistake = Mistake::new(key.span, route, message).kind(MistakeKind::UnknownKey);
+        (mistake.hint(hint), misspelt)
+    }
+
+    /// Returns whether the keys are those of a stage.
+    fn is_of_a_stage(&self) -> bool {
+        self.other_keys.iter().any(|key| key == "needs")
+    }
+
+    /// Returns the remedy for a key that belongs into a mapping beside it.
+    fn beside(&self, view: &View<'a>, node: &Node, key: &str) -> Option<String> {
+        let mut names = view.property_names().into_iter();
+        let inside = names.find(|name| {
+            let below = view.property(name).map(|schema| self.view(schema));
+            // A node may have very many keys, so look for the key in the schema first.
+            below.is_some_and(|below| below.property(key).is_some())
+                && (node.get(name)).is_some_and(|given| matches!(given.value, Value::Map(_)))
+        })?;
+        Some(format!("`{key}` is a key of `{inside}`: move it there"))
+    }
+
+    /// Returns the remedy for a key that belongs to a level around this one.
+    fn outside(&self, key: &str) -> Option<String> {
+        let (level, _) = self
+            .around
+            .iter()
+            .find(|(_, keys)| keys.iter().any(|name| name == key))?;
+        Some(format!("`{key}` is a key {level}: move it there"))
+    }
+
+    /// Returns the remedy for a key that belongs into a mapping which is not there, or is there in another form.
+    fn deeper(&self, view: &View<'a>, key: &str) -> Option<String> {
+        let mut places = Vec::new();
+        self.places(view, key, "", DEPTH, &mut places);
+        match places.as_slice() {
+            [] => None,
+            [place] => Some(format!("write `{}`", nested(place, key))),
+            places if places.len() <= PLACES => {
+                let forms: Vec<String> = places.iter().map(|place| nested(place, key)).collect();
+                let forms = list(forms.iter().map(String::as_str));
+                Some(format!("it belongs into a mapping: {forms}"))
+            }
+            _ => None,
+        }
+    }
+
+    /// Collects the routes below a view whose mappings have a key, the shortest ones only.
+    fn places(
+        &self,
+        view: &View<'a>,
+        key: &str,
+        route: &str,
+        depth: usize,
+        places: &mut Vec<String>,
+    ) {
+        let mut below = Vec::new();
+        let named = view.property_names().into_iter();
+        let named = named.filter_map(|name| Some((name, view.property(name)?)));
+        let entries = [(ANY_NAME, "additionalProperties"), (ITEM, "items")].into_iter();
+        let entries = entries.filter_map(|(step, keyword)| Some((step, view.keyword(keyword)?)));
+        for (step, schema) in named.chain(entries) {
+            let route = match route {
+                "" => step.to_owned(),
+                route => format!("{route}.{step}"),
+            };
+            let forms = self.forms(schema);
+            if forms.iter().any(|form| form.property(key).is_some()) {
+                if !places.contains(&route) {
+                    places.push(route);
+                }
+            } else if depth > 1 {
+                below.extend(forms.into_iter().map(|form| (form, route.clone())));
+            }
+        }
+        if places.is_empty() {
+            for (form, route) in below {
+                self.places(&form, key, &route, depth - 1, places);
+            }
+        }
+    }
+
+    /// Returns the forms that a value may have.
+    fn forms(&self, schema: &'a Json) -> Vec<View<'a>> {
+        let view = self.view(schema);
+        let forms = ["oneOf", "anyOf"].into_iter();
+        let forms = forms.filter_map(|keyword| view.keyword(keyword)?.as_array());
+        let forms: Vec<View<'a>> = forms.flatten().map(|form| self.view(form)).collect();
+        std::iter::once(view).chain(forms).collect()
+    }
+}
+
+/// Returns whether a key has the form that other tools reserve for values with anchors.
+fn holds_an_anchor(key: &str) -> bool {
+    key.starts_with("x-") || key.starts_with('.')
+}
+
+/// Returns a key inside mappings, with its value open.
+fn nested(route: &str, key: &str) -> String {
+    let inner = format!("{{{key}: …}}");
+    let mut steps = route.rsplit('.').peekable();
+    let mut text = inner;
+    while let Some(step) = steps.next() {
+        text = match (step, steps.peek()) {
+            (ITEM, _) => format!("[{text}]"),
+            (step, Some(_)) => format!("{{{step}: {text}}}"),
+            (step, None) => format!("{step}: {text}"),
+        };
+    }
+    text
+}
