@@ -173,7 +173,7 @@ fn argument(written: &str, at: usize) -> Argument {
         let start = entry.start + text.len() - text.trim_start().len();
         let key = text.trim_start();
         let quote = key.chars().next().filter(|c| matches!(c, '"' | '\''))?;
-        let name = &key[1..1 + key[1..].find(quote)?];
+        let name = &key[1..=key[1..].find(quote)?];
         let begin = at + start + 1;
         Some((name.to_owned(), begin..begin + name.len()))
     });

@@ -83,7 +83,7 @@ fn remedied(kind: ErrorKind, detail: String, text: &str, environment: &Environme
 }
 
 /// Names the column that does not exist, if the undefined value is a column of a row; otherwise the name.
-fn undefined(detail: String, text: &str, world: &World) -> String {
+fn undefined(detail: &str, text: &str, world: &World) -> String {
     let absent = world.absent.lock().expect("no holder of this lock panics");
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     match absent.as_ref() {
@@ -134,7 +134,7 @@ pub(crate) fn describe(
         .and_then(|(text, range)| text.get(range))
         .unwrap_or_default();
     let detail = match innermost.kind() {
-        ErrorKind::UndefinedError => undefined(detail, &unmarked(text), world),
+        ErrorKind::UndefinedError => undefined(&detail, &unmarked(text), world),
         kind => remedied(kind, detail, &unmarked(text), environment),
     };
     let snippet = Some(text)

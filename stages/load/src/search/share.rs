@@ -123,8 +123,14 @@ mod tests {
     #[test]
     fn a_single_wave_counts_as_one_request_and_one_client_has_no_waves() {
         let ten = judged(&[0.5; 10]);
-        assert_eq!(independent(Level::Clients(10), &[ten.clone()]), 1.0);
-        assert_eq!(independent(Level::Clients(1), &[ten.clone()]), 10.0);
+        assert_eq!(
+            independent(Level::Clients(10), std::slice::from_ref(&ten)),
+            1.0
+        );
+        assert_eq!(
+            independent(Level::Clients(1), std::slice::from_ref(&ten)),
+            10.0
+        );
         assert_eq!(independent(Level::Rate(4.0), &[ten]), 10.0);
         assert_eq!(independent(Level::Clients(4), &[]), 0.0);
     }

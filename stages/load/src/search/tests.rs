@@ -3,7 +3,7 @@
 use contract::{Phase, ProbeVerdict, RequestStatus};
 use pipeline::stage::{Control, Coordinates};
 use proptest::prelude::*;
-use rand::{RngExt as _, SeedableRng as _};
+use rand::SeedableRng as _;
 use serde_json::json;
 
 use super::bisect::bisect;

@@ -169,7 +169,7 @@ mod tests {
             for byte in &mut into[..n] {
                 let at = self.read.fetch_add(1, Ordering::Relaxed) + 1;
                 let line = (at >> 20) % 10;
-                *byte = if at % (1 << 20) == 0 {
+                *byte = if at.is_multiple_of(1 << 20) {
                     b'\n'
                 } else {
                     b'0' + line as u8

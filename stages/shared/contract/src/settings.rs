@@ -124,8 +124,12 @@ mod tests {
                 "3: table `x` has no parameter `colums` (did you mean `columns`?)",
                 "3: unknown value `nera` (did you mean `near`?)",
                 "3: `count` must be at least 0, found -1 (write a whole number from 0 on)",
-                "2: table `x` needs the parameter `columns` (add `columns:` (Which columns))",
             ]
+        );
+        // A misspelt required parameter is one mistake, a missing one another.
+        assert_eq!(
+            read(&json!({"word": "near"})),
+            ["2: table `x` needs the parameter `columns` (add `columns:` (Which columns))"]
         );
         assert_eq!(
             read(&json!({"columns": ["a", 3]})),

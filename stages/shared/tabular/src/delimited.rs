@@ -12,7 +12,7 @@ const HINT: &str = "the first line names the columns; quote text that contains t
 pub(crate) fn read(bytes: &[u8], separator: u8) -> Result<Sheet, Unreadable> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     // The headings alone could fill the memory, before there is a row to count.
-    check_fields(1, most_headings(bytes, separator))?;
+    check_fields(1, headings(bytes, separator))?;
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(separator)
         .comment(Some(b'#'))
@@ -77,18 +77,24 @@ pub(crate) fn read(bytes: &[u8], separator: u8) -> Result<Sheet, Unreadable> {
     })
 }
 
-/// Returns how many headings there are at most. If there are quotes among them, their line may not be the last one, so all
-/// separators of the file count.
-fn most_headings(bytes: &[u8], separator: u8) -> usize {
+/// Returns the number of headings. As for the reader, a quote opens at the start of a heading only, and two quotes within
+/// it are one sign.
+fn headings(bytes: &[u8], separator: u8) -> usize {
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
-    let before: usize = lines.take(heading(bytes)).map(<[u8]>::len).sum();
-    let rest = &bytes[before.min(bytes.len())..];
-    let end = rest.iter().position(|byte| b"\r\n\"".contains(byte));
-    let line = match end {
-        Some(end) if rest[end] != b'"' => &rest[..end],
-        _ => rest,
-    };
-    line.iter().filter(|byte| **byte == separator).count() + 1
+    let skipped = |line: &&[u8]| line.starts_with(b"#") || matches!(*line, b"\n" | b"\r\n");
+    let before: usize = lines.take_while(skipped).map(<[u8]>::len).sum();
+    let (mut number, mut starts, mut quoted) = (1, true, false);
+    for byte in &bytes[before..] {
+        match *byte {
+            // The second of two quotes opens again what the first one closed.
+            b'"' if quoted || starts => (quoted, starts) = (!quoted, quoted),
+            _ if quoted => starts = false,
+            b'\r' | b'\n' => break,
+            one if one == separator => (number, starts) = (number + 1, true),
+            _ => starts = false,
+        }
+    }
+    number
 }
 
 /// Returns the byte at which a record starts. The reader's position is right behind the previous record: its end of line,

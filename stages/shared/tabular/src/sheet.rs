@@ -179,6 +179,16 @@ mod tests {
     }
 
     #[test]
+    fn separators_of_rows_and_within_quotes_are_no_headings() {
+        // The separators of all rows together are more than the fields that a table may have, and no row is.
+        let note = ",".repeat(MOST_FIELDS + 1);
+        let text = format!("\"a \"\"b\"\"\",\"c,\nd\",e\n1,2,\"{note}\"\n");
+        let sheet = read(Format::Csv, text.as_bytes(), None).unwrap();
+        assert_eq!(sheet.names, ["a \"b\"", "c,\nd", "e"]);
+        assert_eq!(sheet.rows(), 1);
+    }
+
+    #[test]
     fn names_of_very_many_columns_are_compared_in_one_pass() {
         let names: Vec<String> = (0..300_000).map(|n| format!("c{n}")).collect();
         let table =
