@@ -58,7 +58,7 @@ fn a_key_of_another_level_is_met_with_its_level() {
         (
             CHECKS,
             &gates("gate: row-status"),
-            "hint: write `gates: [{gate: …}]`\n",
+            "hint: did you mean `gates`?\n",
         ),
         (
             "{closed-loop: {clients: \"${clients}\"}}",
