@@ -334,8 +334,11 @@ mod tests {
         for (theirs, saying) in SAYINGS {
             assert!(!has(theirs), "`load` has {theirs} itself");
             for ours in names(&saying.text()) {
+                // Options of every command are those of the program itself.
+                let of_all = cli.get_arguments().filter(|a| a.is_global_set());
                 let exists = load
                     .get_arguments()
+                    .chain(of_all)
                     .flat_map(|a| a.get_long_and_visible_aliases().unwrap_or_default())
                     .any(|long| ours == format!("--{long}"));
                 assert!(exists, "`load` has no {ours}");

@@ -112,19 +112,23 @@ mod tests {
         let cancelled = Arc::new(AtomicBool::new(false));
         let token = Token::new(folder.path()).unwrap();
         let digest = token.digest();
-        let stopper = token.watch(Arc::clone(&cancelled)).unwrap();
-        let token = fs::read_to_string(folder.path().join(explore::STOP_TOKEN)).unwrap();
-        assert_eq!(Digest::of(token.trim().as_bytes()), digest);
         let stop = folder.path().join(explore::STOP);
         fs::write(&stop, "0123").unwrap();
         assert!(!asked(&stop, &digest) && !stop.exists());
-        fs::write(&stop, &token).unwrap();
+        let stopper = token.watch(Arc::clone(&cancelled)).unwrap();
+        let token = fs::read_to_string(folder.path().join(explore::STOP_TOKEN)).unwrap();
+        assert_eq!(Digest::of(token.trim().as_bytes()), digest);
+        // As the explorer does: the thread never sees half a file.
+        let part = folder.path().join("part");
+        fs::write(&part, &token).unwrap();
+        fs::rename(&part, &stop).unwrap();
         // The thread may have removed the file before this check.
         let seen = asked(&stop, &digest);
         drop(stopper);
         assert!(seen || cancelled.load(Ordering::Relaxed));
         assert!(!folder.path().join(explore::STOP_TOKEN).exists());
     }
+
     #[test]
     fn no_token_is_shown_before_the_log_can_name_it_and_none_of_an_earlier_run_is_left() {
         let folder = tempfile::tempdir().unwrap();

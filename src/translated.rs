@@ -460,7 +460,11 @@ mod tests {
             ),
         ] {
             let message = explanation(theirs);
-            let expected = format!("hint: the same load: benchtrail load {ours}");
+            let what = match message.contains("left out below") {
+                true => "the load without what is left out",
+                false => "the same load",
+            };
+            let expected = format!("hint: {what}: benchtrail load {ours}");
             assert!(message.ends_with(&expected), "{message}\n{expected}");
         }
     }

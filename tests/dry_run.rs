@@ -94,13 +94,23 @@ fn a_name_that_no_table_has_is_an_error() {
     for line in [
         "{{ row(\"results.comparison\", {\"metric\": \"output_throughput\"}).show(\"holm_q\") }}",
         "{{ row(\"results.ladder\", {\"workload\": \"shortdecode\", \"concurrency\": 1}).show(\"n\") }}",
-        "{{ value(\"results.laddr\", none, \"n\") }}",
     ] {
         let project = with_line(line);
         let list = findings(&project, QUICKSTART);
         assert!(matches!(list.as_slice(), [(true, _)]), "{line}: {list:?}");
         assert_eq!(project.run(["plan", QUICKSTART, "--dry-run"]).code, Some(2));
     }
+    // The tables of a stage are known without a dry run.
+    let project = with_line("{{ value(\"results.laddr\", none, \"n\") }}");
+    let outcome = project.run(["plan", QUICKSTART]);
+    assert_eq!(outcome.code, Some(2));
+    assert!(
+        outcome
+            .stderr
+            .contains("the stage `results` has no table `laddr`"),
+        "{}",
+        outcome.stderr
+    );
 }
 
 #[test]
