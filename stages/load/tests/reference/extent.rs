@@ -215,8 +215,8 @@ fn limits_that_mean_nothing_are_refused_with_what_to_do() {
             "at least one request",
         ),
         (
-            json!({"cancel": {"after": "1 s", "share": 0.0}, "requests": 4}),
-            "above 0 and at most 1",
+            json!({"cancel": {"after": "1 s", "share": -0.1}, "requests": 4}),
+            "`share` must be between 0 and 1",
         ),
         (
             json!({"cancel": {"after": "0 s"}, "requests": 4}),
