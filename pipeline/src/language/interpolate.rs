@@ -271,7 +271,7 @@ impl<'a> Scope<'a> {
             }
             (_, None) if is_variable(name) => no_environment(name),
             (_, None) if names.is_empty() && !self.axes.is_empty() => {
-                "there are no parameters, and no axis has a value here".to_owned()
+                "this experiment has no parameters, and this place has no axes".to_owned()
             }
             _ => remedy(name, "parameters and axes", names.iter().copied()),
         };

@@ -356,7 +356,7 @@ pub(crate) struct Listed {
     pub(crate) nameless: Vec<String>,
 }
 
-/// Lists what lies below a folder.
+/// Lists all files of a folder and its subfolders.
 pub(crate) fn list(folder: &Path) -> io::Result<Listed> {
     fn walk(folder: &Path, prefix: &str, listed: &mut Listed) -> io::Result<()> {
         for entry in fs::read_dir(folder)? {

@@ -17,7 +17,7 @@ const MOST_WAITING: usize = 64 << 20;
 /// What a waiting line takes beside its text, in bytes.
 const EACH: usize = size_of::<Line>();
 
-/// A line, and the time at which it was read, on the monotonic clock; or why there are no more.
+/// A line with the time at which it was read (monotonic clock), or the reason why reading ended.
 pub(super) type Line = Result<(String, u64), String>;
 
 /// Both ends of the queue.

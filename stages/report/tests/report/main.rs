@@ -13,6 +13,7 @@ mod pivot;
 mod ratios;
 mod rendering;
 mod statements;
+mod summary;
 mod templates;
 mod typed_numbers;
 mod typed_words;

@@ -45,7 +45,7 @@ pub fn idiom(sql: &str, error: &QueryError) -> Option<String> {
     }
 }
 
-/// Returns the remedy for a name in double quotes that is no column and may be a text.
+/// Returns the remedy if a name in double quotes matches no column and is probably meant as text.
 pub fn in_double_quotes(sql: &str, name: &str) -> Option<String> {
     let part = place_of_name(sql, name)?;
     let is_quoted = sql[..part.start].ends_with('"') && sql[part.end..].starts_with('"');
