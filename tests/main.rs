@@ -79,6 +79,7 @@ mod tampering;
 mod torture;
 mod traps;
 mod trust;
+mod turns;
 mod until;
 mod venv;
 mod worker;

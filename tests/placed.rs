@@ -171,8 +171,7 @@ impl Placed {
         let done = done.flatten().flatten();
         // A job that ends meanwhile renames its document, so that a listed name can be gone when it is read.
         done.filter(|file| {
-            fs::read_to_string(file.path())
-                .is_ok_and(|text| text.contains("\"stage\": \"load\""))
+            fs::read_to_string(file.path()).is_ok_and(|text| text.contains("\"stage\": \"load\""))
         })
         .count()
     }

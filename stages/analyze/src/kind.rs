@@ -103,7 +103,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        24
+        25
     }
 
     fn semantic_version_of(&self, parameters: &Json) -> u32 {

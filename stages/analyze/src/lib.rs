@@ -57,6 +57,8 @@ mod tests_of_published_studies;
 mod tests_of_resemblance;
 #[cfg(test)]
 mod tests_of_scale;
+#[cfg(test)]
+mod tests_of_turns;
 
 pub use kind::Analyze;
 pub use operator::Reads;

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use artifacts::Table;
-use conditions::{ALPHA, Compared, Conditions, Measured, Samples, compared};
+use conditions::{
+    ALPHA, Compared, Conditions, IN_TURNS, Measured, Samples, Start, compared, share_first,
+};
 use contract::LineageSource;
 use pipeline::suggest::remedy;
 use pipeline::{Coordinates, Failure, Problem, Step};
@@ -44,6 +46,8 @@ struct Cell {
     conditions: Conditions,
     /// Every row of the tables behind the conditions.
     samples: Vec<SourceRows>,
+    /// When the cell started, and the row that says so.
+    started: Option<(i64, SourceRows)>,
 }
 
 impl<'a> Surroundings<'a> {
@@ -91,8 +95,8 @@ fn sampled(rows: &Rows<'_>, coordinates: Coordinates) -> Result<Cell, Failure> {
     for name in SAMPLED {
         tables.extend(rows.table(name)?.map(|table| (name, table)));
     }
-    let facts = rows.table("cell")?.map(|(_, table)| table);
-    let fact = |name: &str| *facts.as_ref()?.int(name).ok()?.first()?;
+    let facts = rows.table("cell")?;
+    let fact = |name: &str| *facts.as_ref()?.1.int(name).ok()?.first()?;
     let table = |name: &str| tables.get(name).map(|(_, table)| table);
     let samples = Samples {
         host: table(SAMPLED[0]),
@@ -108,6 +112,10 @@ fn sampled(rows: &Rows<'_>, coordinates: Coordinates) -> Result<Cell, Failure> {
             .values()
             .map(|(source, table)| SourceRows::of(source, &(0..table.rows())))
             .collect(),
+        started: facts.as_ref().and_then(|(source, _)| {
+            let row = SourceRows::of(source, &(0..1));
+            Some((fact("started_unix_ns")?, row))
+        }),
     })
 }
 
@@ -152,6 +160,37 @@ impl Unlike {
         format!(
             "the sides were measured under different conditions: {}",
             texts.join("; ")
+        )
+    }
+}
+
+/// Two sides that were measured one after the other.
+pub(crate) struct OutOfTurn {
+    first: String,
+    second: String,
+    share: f64,
+    /// The rows with the starts of the cells.
+    pub(crate) starts: Vec<SourceRows>,
+}
+
+impl OutOfTurn {
+    /// Says what this means for an effect.
+    pub(crate) fn note(&self) -> String {
+        let Self {
+            first,
+            second,
+            share,
+            ..
+        } = self;
+        let all = match *share < 1.0 {
+            true => format!(
+                " (in {:.0} % of the pairs of cells)",
+                (100.0 * share).floor()
+            ),
+            false => String::new(),
+        };
+        format!(
+            "{first} was measured before {second}{all}, so the effect contains any drift of the machine"
         )
     }
 }
@@ -216,6 +255,50 @@ impl<'a> Judge<'a> {
             cells.iter().flat_map(|(c, _)| c.samples.clone()).collect();
         samples.sort();
         (!differing.is_empty()).then_some(Unlike { differing, samples })
+    }
+
+    /// Returns that one of two sides was measured after the other in the cells behind some rows; `None` if they were measured in
+    /// turns, or if their starts are not known.
+    pub(crate) fn out_of_turn<'s>(
+        &mut self,
+        (axis, [a, b]): (&str, [&str; 2]),
+        units: &[String],
+        rows: impl IntoIterator<Item = &'s SourceRows>,
+    ) -> Option<OutOfTurn> {
+        let mut names = BTreeSet::new();
+        for span in rows {
+            self.collect(span, &mut names);
+        }
+        let (mut starts, mut behind) = (Vec::new(), Vec::new());
+        for cell in names.iter().filter_map(|name| self.cells.get(name)) {
+            let side = cell.coordinates.get(axis).map(ToString::to_string);
+            let Some((side, (unix_ns, row))) = side.zip(cell.started.as_ref()) else {
+                continue;
+            };
+            if side != a && side != b {
+                continue;
+            }
+            let others = cell.coordinates.0.iter();
+            let others = others.filter(|(name, _)| *name != axis && !units.contains(name));
+            starts.push(Start {
+                first: side == a,
+                at: Coordinates(others.map(|(n, v)| (n.clone(), v.clone())).collect()).to_string(),
+                unix_ns: *unix_ns,
+            });
+            behind.push(row.clone());
+        }
+        let share = share_first(&starts)?;
+        let (first, second, share) = match share >= 0.5 {
+            true => (a, b, share),
+            false => (b, a, 1.0 - share),
+        };
+        behind.sort();
+        (share > IN_TURNS).then(|| OutOfTurn {
+            first: first.to_owned(),
+            second: second.to_owned(),
+            share,
+            starts: behind,
+        })
     }
 
     /// Counts the requests that two sides lost in the cells behind some rows; `None` if none was lost.

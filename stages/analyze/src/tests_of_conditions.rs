@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::tests::{analyze, canonical, store, table, verification};
 
 /// Four measured requests of ten tokens each, the last of which ends after `window_ms`.
-fn requests(window_ms: i64) -> Vec<Request> {
+pub(crate) fn requests(window_ms: i64) -> Vec<Request> {
     (0..4_i64)
         .map(|id| {
             let end = window_ms * 1_000_000 * (id + 1) / 4;

@@ -486,6 +486,20 @@ fn a_side_that_lost_more_cells_than_the_other_says_that_the_rest_may_flatter_it(
     let (verdict, reason) = said(vec![lost("a", failed); 12]);
     assert_eq!(verdict, "undecidable");
     assert!(reason.starts_with("12 cells of a and 0 of b"), "{reason}");
+    // What the experiment excludes was not lost.
+    let excluded = Absence::Ended(pipeline::CellStatus::Excluded);
+    let (verdict, reason) = said(vec![lost("a", excluded); 12]);
+    assert_eq!(verdict, "different");
+    assert!(
+        reason.ends_with("the experiment excludes 12 cells of a and 0 of b"),
+        "{reason}"
+    );
+    let (_, reason) = said(vec![lost("a", excluded), lost("b", failed)]);
+    assert!(
+        reason.ends_with("0 cells of a and 1 of b gave no result: if they failed because they were slow, the others flatter \
+                          that side; the experiment excludes 1 cell of a and 0 of b"),
+        "{reason}"
+    );
     // Equal losses on each side, and files that contain figures only.
     let alike = vec![lost("a", failed), lost("b", failed)];
     assert!(!said(alike).1.contains("gave no result"));

@@ -12,6 +12,7 @@ use pipeline::stage::{CellStatus, Execution, Input, Json, LedgerLine};
 use crate::data::{Data, Miss};
 use crate::environment::{self, ok};
 use crate::extended::Extended;
+use crate::turns::out_of_turn;
 use crate::{method, setup};
 
 /// Derives a table by name; `None` if it is not one of these.
@@ -173,6 +174,9 @@ fn limits(data: &Data) -> Result<Table, Miss> {
         match input.kind.as_str() {
             "load" => {
                 load_limits(data, input, &mut say)?;
+                for text in out_of_turn(data, &study.spec, &input.stage)? {
+                    say("order", &input.stage, text);
+                }
                 if let Some(text) = throttling(data, input)? {
                     say("throttling", &input.stage, text);
                 }

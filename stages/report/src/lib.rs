@@ -36,6 +36,7 @@ mod statement;
 mod tables;
 mod template;
 mod trace;
+mod turns;
 mod view;
 
 use pipeline::stage::Shipped;

@@ -25,7 +25,7 @@ impl StageKind for Report {
     }
 
     fn semantic_version(&self) -> u32 {
-        25
+        26
     }
 
     fn class(&self) -> Class {

@@ -1,8 +1,10 @@
 //! Code shared by paired and unpaired comparisons: settings, families and verdicts.
 
 mod columns;
+mod extremes;
 
 pub(crate) use columns::own;
+pub(crate) use extremes::Extremes;
 
 use std::collections::BTreeMap;
 
@@ -130,6 +132,8 @@ pub(crate) struct Compared<T> {
     /// For sides with units of their own: the exact test of their labels.
     pub(crate) labels: Option<Labels>,
     pub(crate) bootstrap: Option<Interval>,
+    /// The smallest and the largest effect among several pooled coordinates.
+    pub(crate) extremes: Option<Extremes>,
     pub(crate) missing: Scalar,
     pub(crate) lineage: Vec<SourceRows>,
     /// The part that only one kind of comparison has.
@@ -287,6 +291,16 @@ impl Terms {
             }
             if let Some(steps) = steps {
                 self.with_clock_steps(&steps, &mut judged);
+            }
+            if matches!(judged.verdict.0, Verdict::Different | Verdict::Equivalent) {
+                let (a, b) = self.pair.labels();
+                let sides = (self.pair.axis.as_str(), [a.as_str(), b.as_str()]);
+                let rows = &judged.test.lineage;
+                if let Some(order) = judge.out_of_turn(sides, units.axes(), rows) {
+                    judged.add_reason(&order.note());
+                    judged.test.lineage.extend(order.starts);
+                    judged.test.lineage.sort();
+                }
             }
             let mut key = judged.test.stratum.clone();
             key.push(text(&self.columns[judged.test.column]));

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::Scalar;
 use contract::{Better, Verdict};
+use pipeline::CellStatus;
 
 use crate::clock_steps::UnlikeSteps;
 use crate::frame::{Absence, Frame, Level, Missing, rows_of};
@@ -40,6 +41,8 @@ fn flattered(apart: f64) -> Option<usize> {
 pub(crate) struct Losses {
     /// The number of cells that each side lost.
     lost: [usize; 2],
+    /// The number of cells of each side that the experiment excludes. They were not lost.
+    excluded: [usize; 2],
     /// The second side's share of lost cells minus the first's.
     apart: f64,
 }
@@ -74,10 +77,13 @@ impl Losses {
             let [a, b] = [0, 1].map(|side| sided.unsaid(side, &listed[side]));
             (sided.kept, [a, b])
         });
-        let lost = [0, 1].map(|side| listed[side].len() + unsaid[side]);
+        let by_the_experiment = |m: &&&Missing| m.absence == Absence::Ended(CellStatus::Excluded);
+        let excluded = [0, 1].map(|side| listed[side].iter().filter(by_the_experiment).count());
+        let lost = [0, 1].map(|side| listed[side].len() - excluded[side] + unsaid[side]);
         let share = |side: usize| lost[side] as f64 / (lost[side] + kept[side]).max(1) as f64;
         Self {
             lost,
+            excluded,
             apart: share(1) - share(0),
         }
     }
@@ -88,15 +94,21 @@ impl Losses {
         flattered(self.apart)
     }
 
-    /// Describes the losses; `None` where both sides lost equally many.
+    /// Describes the losses and the exclusions; `None` where both sides have equally many of each.
     pub(crate) fn words(self, [a, b]: [&str; 2]) -> Option<String> {
-        let [of_a, of_b] = self.lost;
-        (of_a != of_b).then(|| {
+        let unlike = |[of_a, of_b]: [usize; 2]| {
+            let cells = if of_a == 1 { "cell" } else { "cells" };
+            (of_a != of_b).then(|| format!("{of_a} {cells} of {a} and {of_b} of {b}"))
+        };
+        let lost = unlike(self.lost).map(|cells| {
             format!(
-                "{of_a} cells of {a} and {of_b} of {b} gave no result: if they failed because they were slow, the others \
-                 flatter that side"
+                "{cells} gave no result: if they failed because they were slow, the others flatter that side"
             )
-        })
+        });
+        let excluded =
+            unlike(self.excluded).map(|cells| format!("the experiment excludes {cells}"));
+        let words: Vec<String> = lost.into_iter().chain(excluded).collect();
+        (!words.is_empty()).then(|| words.join("; "))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::columns::{Columns, missing_spec};
 use crate::frame::{Frame, Level, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::alike::Alike;
-use crate::operators::comparison::{Compared, Judged, Terms, corrected, own, position};
+use crate::operators::comparison::{Compared, Extremes, Judged, Terms, corrected, own, position};
 use crate::operators::family::{Hypothesis, Pending};
 use crate::operators::pairs::{Pair, matched};
 use crate::operators::repeated;
@@ -128,7 +128,7 @@ impl Paired {
 fn columns(given: &Parameters) -> Columns<'_, Judged<Paired>> {
     let terms = &given.terms;
     let columns = values(terms, terms.sides());
-    let columns = tests(given, terms.effect(columns));
+    let columns = tests(given, terms.extremes(terms.effect(columns)));
     let columns = Terms::p(columns);
     let exact = "two-sided p value of all flips of the units' signs, exact for any distribution; null for more \
         than 20 units, and if each unit resembles the one before it";
@@ -392,6 +392,24 @@ impl Place<'_> {
         others.map(|p| pair.key[p].clone()).collect()
     }
 
+    /// Returns the smallest and the largest mean effect at one coordinate, without the keys in `by`.
+    fn extremes(
+        &self,
+        by: &[String],
+        complete: &[(&Pair, f64, f64)],
+        scale: Scale,
+    ) -> Option<Extremes> {
+        let pooled: Vec<usize> = (0..self.keys.len())
+            .filter(|p| !self.unit.contains(p) && !by.contains(&self.keys[*p]))
+            .collect();
+        let names: Vec<String> = pooled.iter().map(|p| self.keys[*p].clone()).collect();
+        let effects = complete.iter().map(|(pair, a, b)| {
+            let at = pooled.iter().map(|p| pair.key[*p].clone()).collect();
+            Some((at, scale.effect(*a, *b)?))
+        });
+        Extremes::of(&names, effects.collect::<Option<Vec<_>>>()?)
+    }
+
     /// Explains why the effects of the units are not independent, as far as they show it.
     fn doubt(&self, complete: &[(&Pair, f64, f64)], scale: Scale) -> Option<Doubt> {
         if self.units.is_none() {
@@ -545,6 +563,7 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
         }),
         labels: None,
         bootstrap,
+        extremes: place.extremes(&terms.by, &complete, terms.scale),
         missing: place.missing.clone(),
         lineage: spans(
             &terms.from,

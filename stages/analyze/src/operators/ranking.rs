@@ -234,9 +234,16 @@ fn table(
             })?;
             unfair.extend(worst.map(|why| (pair.map(str::to_owned), why)));
         }
+        let shown =
+            |(_, _, adjusted): &&PairTest<'_>| adjusted.decision.is_some_and(|d| d.rejected);
+        let out_of_turn = tests.iter().filter(shown).find_map(|(i, j, _)| {
+            let pair = [*i, *j].map(|at| contest.contenders[at].label.as_str());
+            judge.out_of_turn((&given.among, pair), units.axes(), &contest.lineage)
+        });
         let evidence = Evidence {
             unlike: unlike.as_ref(),
             unfair,
+            out_of_turn,
             pairs: tests,
         };
         let table = (from, keys.as_slice());

@@ -116,7 +116,7 @@ fn columns(given: &Parameters) -> Columns<'static, Judged<Unpaired>> {
             |j| j.test.delta,
         );
     let columns = terms
-        .effect(columns)
+        .extremes(terms.effect(columns))
         .with(
             Spec::text("test", "the test that decides, and its distribution"),
             own(|u: &Unpaired| u.test.clone()),
@@ -257,18 +257,20 @@ impl TypedOperator for UnpairedComparison {
                     within: &within,
                 };
                 let both = source.sides(&rows);
+                let extremes = source.extremes(&both);
                 let doubt = source.doubt(&both, &nested);
                 let widening = source.widening(&both);
                 let missing = from.missing_at(&terms.by, &stratum);
                 let place = (stratum.clone(), column, missing);
                 let refusal = unlike.clone();
-                tests.push(compare(
+                let test = compare(
                     given,
                     place,
                     both,
                     (&units, refusal),
                     (doubt, widening, context.seed),
-                ));
+                );
+                tests.push(Compared { extremes, ..test });
             }
         }
         let missing = from.missing.clone();
@@ -455,6 +457,7 @@ fn compare(
         bootstrap: bootstrap
             .zip(of_values)
             .and_then(|(bootstrap, (a, b))| bootstrap.interval_of_difference(a, b)),
+        extremes: None,
         missing,
         lineage: spans(&terms.from, [a.rows, b.rows].concat()),
         own: Unpaired {

@@ -324,3 +324,49 @@ fn a_missing_side_is_a_failed_cell_and_not_a_wrong_label() {
         [0, 0, 0, 3, 3, 3].map(Some)
     );
 }
+
+#[test]
+fn a_pooled_comparison_says_how_far_its_effect_differs_among_the_coordinates() {
+    // a ÷ b by clients, in two blocks each: 2 and 2, 1 and 1, 8 and 2.
+    const VALUES: &str = "side,clients,block,y\n\
+        a,1,1,4\nb,1,1,2\na,1,2,2\nb,1,2,1\n\
+        a,2,1,3\nb,2,1,3\na,2,2,5\nb,2,2,5\n\
+        a,4,1,8\nb,4,1,1\na,4,2,6\nb,4,2,3\n";
+    let frame = || crate::published::table(VALUES, &["side", "clients", "block"], &["y"]);
+    let pair = json!({"axis": "side", "a": "a", "b": "b"});
+    let paired = json!({"from": "t", "pair": pair, "columns": ["y"], "unit": ["block"]});
+    let unpaired = |over: Json| {
+        let mut given = paired.clone();
+        given["over"] = over;
+        given
+    };
+    for (operator, given, mut apart) in [
+        ("paired-comparison", paired.clone(), paired.clone()),
+        (
+            "unpaired-comparison",
+            unpaired(json!(["block", "clients"])),
+            unpaired(json!(["block"])),
+        ),
+    ] {
+        let made = run(operator, &given, frame());
+        let extreme = |which: &str| {
+            let at = column(&made, &["y"], &format!("{which}_effect_at")).to_string();
+            let effect = float(&made, &["y"], &format!("{which}_effect")).unwrap();
+            (at, (effect * 1e9).round() / 1e9)
+        };
+        assert_eq!(
+            extreme("smallest"),
+            ("clients=2".to_owned(), 1.0),
+            "{operator}"
+        );
+        assert_eq!(
+            extreme("largest"),
+            ("clients=4".to_owned(), 4.0),
+            "{operator}"
+        );
+        // A single coordinate has no extremes.
+        apart["by"] = json!(["clients"]);
+        let made = run(operator, &apart, frame());
+        assert_eq!(float(&made, &["1", "y"], "smallest_effect"), None);
+    }
+}

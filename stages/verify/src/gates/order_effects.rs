@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::Scalar;
+use conditions::{IN_TURNS, Start, share_first};
 use contract::Settings;
 use pipeline::Problem;
 use pipeline::design::BLOCK;
@@ -54,7 +55,7 @@ fn twentieth() -> f64 {
 }
 
 fn most() -> f64 {
-    0.9
+    IN_TURNS
 }
 
 impl TypedGate for OrderEffects {
@@ -211,17 +212,21 @@ fn separation(stage: &Stage<'_>, across: &str) -> Option<(f64, String)> {
     let mut worst: Option<(f64, String)> = None;
     for (i, (a, of_a)) in labels.iter().enumerate() {
         for (b, of_b) in &labels[i + 1..] {
-            let pairs = (of_a.len() * of_b.len()) as f64;
-            let halves: usize = of_a
+            let start = |first: bool| {
+                move |unix_ns: &i64| Start {
+                    first,
+                    at: String::new(),
+                    unix_ns: *unix_ns,
+                }
+            };
+            let starts: Vec<Start> = of_a
                 .iter()
-                .flat_map(|x| of_b.iter().map(move |y| (x, y)))
-                .map(|(x, y)| match x.cmp(y) {
-                    std::cmp::Ordering::Less => 2,
-                    std::cmp::Ordering::Equal => 1,
-                    std::cmp::Ordering::Greater => 0,
-                })
-                .sum();
-            let before = halves as f64 / (2.0 * pairs);
+                .map(start(true))
+                .chain(of_b.iter().map(start(false)))
+                .collect();
+            let Some(before) = share_first(&starts) else {
+                continue;
+            };
             let (share, first, second) = if before >= 0.5 {
                 (before, a, b)
             } else {

@@ -132,6 +132,45 @@ impl Terms {
             )
     }
 
+    /// The columns of the extremes among pooled coordinates.
+    pub(crate) fn extremes<'a, T: 'a>(
+        &self,
+        columns: Columns<'a, Judged<T>>,
+    ) -> Columns<'a, Judged<T>> {
+        let scale = self.scale;
+        let (a, b) = self.pair.labels();
+        let float = |which: &str| {
+            let what = format!(
+                "the {which} mean effect at one of the coordinates that `effect` pools, without a test; null if it pools \
+                 only one"
+            );
+            let name = format!("{which}_effect");
+            match scale {
+                Scale::Ratio => Spec::float(name, "1", what).over(&a, &b),
+                Scale::Difference => Spec::float(name, "", what),
+            }
+        };
+        let at = |which: &str| {
+            Spec::text(
+                format!("{which}_effect_at"),
+                format!("the coordinate with the {which} effect"),
+            )
+        };
+        columns
+            .with(float("smallest"), move |j: &Judged<T>| {
+                Some(scale.outward(j.test.extremes.as_ref()?.smallest.0))
+            })
+            .with(at("smallest"), |j| {
+                Some(j.test.extremes.as_ref()?.smallest.1.clone())
+            })
+            .with(float("largest"), move |j| {
+                Some(scale.outward(j.test.extremes.as_ref()?.largest.0))
+            })
+            .with(at("largest"), |j| {
+                Some(j.test.extremes.as_ref()?.largest.1.clone())
+            })
+    }
+
     /// The columns of the p values.
     pub(crate) fn p<'a, T: 'a>(columns: Columns<'a, Judged<T>>) -> Columns<'a, Judged<T>> {
         let p = "two-sided p value of the deciding test; null if undefined";

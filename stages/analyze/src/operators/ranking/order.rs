@@ -10,7 +10,7 @@ use crate::columns::Columns;
 use crate::frame::{Frame, Row};
 use crate::operators::family::Adjusted;
 use crate::operators::units::Units;
-use crate::surroundings::Unlike;
+use crate::surroundings::{OutOfTurn, Unlike};
 
 /// Two contenders and the test between them.
 pub(super) type PairTest<'a> = (usize, usize, &'a Adjusted);
@@ -27,6 +27,8 @@ pub(super) struct Evidence<'a> {
     /// The pairs that are unfair, with the reason: their quantiles rest on unlike numbers of values, or the better side
     /// lost more cells.
     pub(super) unfair: Vec<Unfair>,
+    /// The first pair shown to differ whose sides were measured one after the other.
+    pub(super) out_of_turn: Option<OutOfTurn>,
 }
 
 impl Evidence<'_> {
@@ -56,7 +58,8 @@ impl Evidence<'_> {
         };
         let unlike = self.unlike.map(Unlike::reason);
         let unfair = self.unfair.first().map(|(_, why)| why.clone());
-        let parts: Vec<String> = [Some(tests), dependence, unlike, unfair]
+        let order = self.out_of_turn.as_ref().map(OutOfTurn::note);
+        let parts: Vec<String> = [Some(tests), dependence, unlike, unfair, order]
             .into_iter()
             .flatten()
             .collect();
@@ -198,6 +201,8 @@ pub(super) fn rows(
             .iter()
             .flat_map(|u| u.samples.iter().cloned()),
     );
+    let starts = evidence.out_of_turn.iter().flat_map(|order| &order.starts);
+    lineage.extend(starts.cloned());
     lineage.sort();
     let blocks = order.blocks.as_deref().unwrap_or_default();
     let most = contest.contenders.iter().map(|c| c.units.len()).max();

@@ -4,6 +4,7 @@ use artifacts::Scalar;
 use statistics::Sample;
 
 use crate::frame::Frame;
+use crate::operators::comparison::Extremes;
 use crate::operators::incomplete;
 use crate::operators::resemblance::{self, Doubt};
 use crate::operators::units::{Scale, Units, averaged, by_coordinate};
@@ -75,6 +76,29 @@ impl SideData<'_> {
             let shared = shared.filter(|(row, _)| at(&centres, &coordinate(*row)).is_some());
             self.side(&shared.collect::<Vec<_>>(), &centres)
         })
+    }
+
+    /// Returns the smallest and the largest difference between the sides' means at one coordinate, on the scale.
+    pub(super) fn extremes(&self, sides: &[Side; 2]) -> Option<Extremes> {
+        let means = sides.each_ref().map(|side| {
+            let values = side.rows.iter().map(|row| {
+                let value = self.from.number(*row, self.column)?;
+                Some((
+                    self.from.key_at(*row, self.within),
+                    self.scale.inward(value)?,
+                ))
+            });
+            Some(averaged(values.collect::<Option<Vec<_>>>()?))
+        });
+        let [Some(a), Some(b)] = means else {
+            return None;
+        };
+        let names = self.within.iter().map(|at| self.from.keys[*at].clone());
+        let effects = a.into_iter().filter_map(|(coordinate, of_a)| {
+            let of_b = at(&b, &coordinate)?;
+            Some((coordinate, of_a - of_b))
+        });
+        Extremes::of(&names.collect::<Vec<_>>(), effects)
     }
 
     /// Returns the factor by which centring each row on the mean of its coordinate hides the spread of the units, where

@@ -1,0 +1,108 @@
+//! Sides of comparisons that were measured one after the other.
+
+use artifacts::Scalar;
+use conditions::{IN_TURNS, Start, share_first};
+use pipeline::Coordinates;
+use pipeline::design::BLOCK;
+use pipeline::place::Condition;
+use pipeline::stage::Json;
+
+use crate::data::{Data, Miss};
+
+/// The sides of a comparison: their axis, their labels, and the unit axes.
+#[derive(PartialEq)]
+struct Sides {
+    axis: String,
+    labels: [String; 2],
+    unit: Vec<String>,
+}
+
+/// Returns a sentence for every two sides of a load that a table compares and that were measured one after the other. Sides in
+/// the same blocks were measured in turns.
+///
+/// # Errors
+/// If the cells of the load are not read yet, or are not what their records say.
+pub(crate) fn out_of_turn(data: &Data, spec: &Json, load: &str) -> Result<Vec<String>, Miss> {
+    let name = format!("{load}.cell");
+    let compared = compared(spec, load);
+    if compared.is_empty() || !data.has(&name) {
+        return Ok(Vec::new());
+    }
+    let cells = data.view(&name, &Condition::default())?;
+    let mut sentences: Vec<String> = Vec::new();
+    for sides in &compared {
+        let [a, b] = &sides.labels;
+        let mut starts = Vec::new();
+        for row in 0..cells.rows.len() {
+            let at = cells.row_key(row).0.into_iter();
+            let at = at.filter_map(|(axis, label)| Some((axis, label.into_iter().next()?)));
+            let at = Coordinates(at.collect());
+            let side = at.get(&sides.axis).map(ToString::to_string);
+            let Some(side) = side.filter(|side| side == a || side == b) else {
+                continue;
+            };
+            let Scalar::Int(unix_ns) = cells.get(row, "started_unix_ns")? else {
+                continue;
+            };
+            let others = at.0.into_iter();
+            let others =
+                others.filter(|(axis, _)| *axis != sides.axis && !sides.unit.contains(axis));
+            starts.push(Start {
+                first: side == *a,
+                at: Coordinates(others.collect()).to_string(),
+                unix_ns,
+            });
+        }
+        let Some(share) = share_first(&starts) else {
+            continue;
+        };
+        let (first, second) = if share >= 0.5 { (a, b) } else { (b, a) };
+        if share.max(1.0 - share) > IN_TURNS {
+            let axis = &sides.axis;
+            sentences.push(format!(
+                "the cells of {axis} {second} were measured after those of {axis} {first}, so a comparison of the two \
+                 contains any drift of the machine; `design: {{blocks: N}}` measures them in turns"
+            ));
+        }
+    }
+    sentences.sort();
+    sentences.dedup();
+    Ok(sentences)
+}
+
+/// Returns the sides that tables of a study compare over other units than blocks, in cells of a load.
+fn compared(spec: &Json, load: &str) -> Vec<Sides> {
+    let text = |value: &Json| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
+    let names = |value: &Json| -> Vec<String> {
+        let names = value.as_array().into_iter().flatten();
+        names.filter_map(Json::as_str).map(str::to_owned).collect()
+    };
+    let mut all: Vec<Sides> = Vec::new();
+    for stage in spec["stages"].as_object().into_iter().flatten() {
+        let stage = stage.1;
+        if stage["kind"] != "analyze" || !names(&stage["needs"]).iter().any(|name| name == load) {
+            continue;
+        }
+        let tables = stage["settings"]["tables"].as_object();
+        for table in tables.into_iter().flatten().map(|(_, table)| table) {
+            let (pair, unit) = (&table["pair"], names(&table["unit"]));
+            let Some(axis) = pair["axis"].as_str() else {
+                continue;
+            };
+            let sides = Sides {
+                axis: axis.to_owned(),
+                labels: [text(&pair["a"]), text(&pair["b"])],
+                unit,
+            };
+            let in_blocks = sides.unit.is_empty() || sides.unit.iter().any(|axis| axis == BLOCK);
+            if !in_blocks && !all.contains(&sides) {
+                all.push(sides);
+            }
+        }
+    }
+    all
+}

@@ -1,0 +1,103 @@
+//! Were two sides measured in turns? If all cells of one side come first, any drift of the machine is part of the
+//! difference.
+
+use std::collections::BTreeMap;
+
+/// The largest share of pairs of cells in which the same side may come first if the sides were measured in turns. Blocks of one
+/// launch of each side stay below it, whatever their order.
+pub const IN_TURNS: f64 = 0.9;
+
+/// When a cell of one of two sides started.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// Whether the cell is of the first side.
+    pub first: bool,
+    /// The coordinates that it shares with the cells of the other side.
+    pub at: String,
+    /// Its start, in nanoseconds since 1970.
+    pub unix_ns: i64,
+}
+
+/// Returns the share of pairs of cells at the same coordinates, one of each side, in which the first side started first. A pair
+/// that started at the same time counts half. If the sides share no coordinates, every cell is paired with every cell of the
+/// other side. `None` without a pair.
+pub fn share_first(starts: &[Start]) -> Option<f64> {
+    let mut by_place: BTreeMap<&str, [Vec<i64>; 2]> = BTreeMap::new();
+    let mut all: [Vec<i64>; 2] = Default::default();
+    for start in starts {
+        let side = usize::from(!start.first);
+        by_place.entry(&start.at).or_default()[side].push(start.unix_ns);
+        all[side].push(start.unix_ns);
+    }
+    let counts = by_place.values().map(halves_first);
+    let (halves, pairs) = counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
+    let (halves, pairs) = match pairs {
+        0 => halves_first(&all),
+        _ => (halves, pairs),
+    };
+    (pairs > 0).then(|| halves as f64 / (2.0 * pairs as f64))
+}
+
+/// Counts two for each pair in which the first side started first and one for each that started together, and the pairs.
+fn halves_first([a, b]: &[Vec<i64>; 2]) -> (usize, usize) {
+    let mut sorted = b.clone();
+    sorted.sort_unstable();
+    let halves = a.iter().map(|start| {
+        let not_after = sorted.partition_point(|other| other < start);
+        let together = sorted.partition_point(|other| other <= start) - not_after;
+        2 * (sorted.len() - not_after - together) + together
+    });
+    (halves.sum(), a.len() * b.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the starts of an order such as `abba`, one per second, at one place.
+    fn order(sides: &str, at: &str) -> Vec<Start> {
+        let start = |(second, side): (usize, char)| Start {
+            first: side == 'a',
+            at: at.to_owned(),
+            unix_ns: 1_000_000_000 * second as i64,
+        };
+        sides.chars().enumerate().map(start).collect()
+    }
+
+    #[test]
+    fn one_side_after_the_other_is_no_turn() {
+        assert_eq!(share_first(&order("aaabbb", "")), Some(1.0));
+        assert_eq!(share_first(&order("bbbaaa", "")), Some(0.0));
+        assert_eq!(share_first(&order("abba", "")), Some(0.5));
+        // Blocks whose order never changes.
+        assert_eq!(share_first(&order("abab", "")), Some(0.75));
+        assert_eq!(share_first(&order("ababab", "")), Some(6.0 / 9.0));
+        assert_eq!(share_first(&order("aaa", "")), None);
+        assert_eq!(share_first(&[]), None);
+    }
+
+    #[test]
+    fn cells_are_paired_at_their_coordinates() {
+        // At each level, one side comes first, although the levels mix the sides.
+        let mut starts = order("aabb", "clients=1");
+        starts.extend(order("----aabb", "clients=2").into_iter().skip(4));
+        assert_eq!(share_first(&starts), Some(1.0));
+        // Sides that differ in another coordinate, too, have no coordinates in common.
+        let apart = |start: &Start| Start {
+            at: format!("first={}", start.first),
+            ..start.clone()
+        };
+        let starts: Vec<Start> = order("aabb", "").iter().map(apart).collect();
+        assert_eq!(share_first(&starts), Some(1.0));
+    }
+
+    #[test]
+    fn a_pair_that_starts_together_counts_half() {
+        let together = |first| Start {
+            first,
+            at: String::new(),
+            unix_ns: 7,
+        };
+        assert_eq!(share_first(&[together(true), together(false)]), Some(0.5));
+    }
+}
