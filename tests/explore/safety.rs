@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{ErrorKind, Read as _};
 
-use super::{Explorer, GRID, files};
+use super::{Explorer, GRID, escaped, files};
 use crate::planted::grid;
 use crate::support::Project;
 
@@ -180,6 +181,27 @@ fn looking_at_a_study_changes_no_file() {
     }
     drop(explorer);
     assert_eq!(listed(), before);
+}
+
+#[test]
+fn long_queries_keep_nobody_else_waiting() {
+    let explorer = Explorer::of(grid(), &[]);
+    let host = explorer.host().to_owned();
+    let count =
+        "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n";
+    let target = format!("{GRID}/sql?query={}", escaped(count));
+    let long = [(); 3].map(|()| explorer.open("GET", &target, &[("host", &host)]));
+    for target in [GRID, "/api/v1/studies", "/"] {
+        assert_eq!(explorer.get(target).status, 200, "{target}");
+    }
+    for mut stream in long {
+        stream.set_nonblocking(true).expect("it can be set");
+        let early = stream.read(&mut [0]).map_err(|e| e.kind());
+        assert_eq!(early, Err(ErrorKind::WouldBlock), "not before the others");
+    }
+    // These clients have left, so their queries end, and the next one need not wait for them.
+    let short = explorer.get(&format!("{GRID}/sql?query=select%201"));
+    assert_eq!(short.status, 200);
 }
 
 const HOSTILE: &str = "<script>alert(1)</script>";

@@ -8,6 +8,10 @@ use why::TrailError;
 
 use crate::catalogue::CatalogueError;
 use crate::reply::{Freshness, Reply};
+use crate::site::QUERY_TIME;
+
+/// The remedy for a query that exceeds a limit of the explorer.
+const CHEAPER: &str = "add a `limit`, or ask `benchtrail sql`";
 
 /// The kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +26,8 @@ pub(crate) enum Fault {
     Conflict,
     /// The answer would be larger than a page can use (413).
     TooMuch,
+    /// Too many questions wait (503).
+    Busy,
     /// An object is missing or damaged, or the file system reports an error (500).
     Store,
 }
@@ -64,6 +70,7 @@ impl Failure {
             Fault::Conflict => 409,
             Fault::TooMuch => 413,
             Fault::Store => 500,
+            Fault::Busy => 503,
         };
         let body = json!({"error": self.message, "hint": self.hint});
         Reply {
@@ -108,10 +115,12 @@ impl From<CatalogueError> for Failure {
             CatalogueError::Table(error) => error.into(),
             CatalogueError::Query(error, hint) => match error {
                 query::QueryError::NoTable(_) => Self::nothing(error, hint),
-                query::QueryError::Limit(_) | query::QueryError::Stopped => Self::new(
+                query::QueryError::Limit(_) => Self::new(Fault::TooMuch, error, CHEAPER),
+                // If the client has left, nobody reads this.
+                query::QueryError::Stopped => Self::new(
                     Fault::TooMuch,
-                    error,
-                    "add a `limit`, or ask `benchtrail sql`",
+                    format!("the query takes more than {} seconds", QUERY_TIME.as_secs()),
+                    CHEAPER,
                 ),
                 _ => Self::question(error, hint),
             },

@@ -312,7 +312,11 @@ impl<'a> File<'a> {
             return None;
         }
         let ask = self.ask(path, parameters);
-        let body = self.site.of_study(self.study, path, &ask).ok()?.body;
+        let body = self
+            .site
+            .of_study(self.study, path, &ask, &std::sync::Arc::default())
+            .ok()?
+            .body;
         self.put(&ask.key(), &body);
         Some(body)
     }
@@ -343,7 +347,9 @@ impl<'a> File<'a> {
         let (site, study) = (self.site, self.study);
         let parameters = [("stage", stage), ("cell", at)];
         self.add_value(&["activity"], &parameters, |ask| {
-            let reply = site.of_study(study, &["activity"], ask).ok()?;
+            let reply = site
+                .of_study(study, &["activity"], ask, &std::sync::Arc::default())
+                .ok()?;
             let mut value: Value = serde_json::from_slice(&reply.body).ok()?;
             // The file already contains the request rows, but not the values computed from them.
             if let Some(single) = value["single"].as_object_mut() {
@@ -362,7 +368,7 @@ impl<'a> File<'a> {
     /// Adds the text of an object.
     fn object(&mut self, digest: &str) {
         let ask = Ask::to(&["api", "v1", "objects", digest], &[]);
-        let reply = self.site.answer(&ask);
+        let reply = self.site.answer(&ask, &std::sync::Arc::default());
         if let (200, Ok(text)) = (reply.status, std::str::from_utf8(&reply.body)) {
             self.put_value(&ask.key(), &json!(text));
         }

@@ -31,6 +31,7 @@ mod sketch;
 mod study;
 mod table;
 mod trail;
+mod turns;
 
 pub use catalogue::{Catalogue, CatalogueError};
 pub use commits::{Commit, GitError, lock_at};

@@ -59,6 +59,15 @@ impl Ask {
         matches!(self.path.as_slice(), [name] if name != "api")
     }
 
+    /// Returns whether the answer may take long, because it depends on a query or on many states of a study.
+    pub(crate) fn may_be_long(&self) -> bool {
+        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
+        matches!(
+            path.as_slice(),
+            ["api", "v1", "studies", _, "sql" | "history" | "compare"]
+        )
+    }
+
     /// Returns the first parameter with a name.
     pub fn get(&self, name: &str) -> Option<&str> {
         let parameter = self.parameters.iter().find(|(n, _)| n == name);

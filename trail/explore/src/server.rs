@@ -19,7 +19,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::error::Failure;
+use crate::error::{Failure, Fault};
 use crate::guard::{Asker, Guard};
 use crate::live::{self, Tail};
 use crate::moving::Moving;
@@ -27,6 +27,7 @@ use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
 use crate::seats::{Answering, Seat, Seats};
 use crate::site::Site;
+use crate::turns::{Client, Turns};
 
 /// The number of threads that answer questions: at most two, since they may run beside a measurement.
 const THREADS: usize = 2;
@@ -107,6 +108,7 @@ struct Shared {
     patience: Duration,
     seats: Arc<Seats>,
     streams: Arc<Semaphore>,
+    turns: Turns,
 }
 
 impl Server {
@@ -132,6 +134,7 @@ impl Server {
             patience: PATIENCE,
             seats: Seats::new(CONNECTIONS),
             streams: Arc::new(Semaphore::new(STREAMS)),
+            turns: Turns::new(),
         });
         Ok(Self {
             listener,
@@ -247,9 +250,30 @@ async fn respond(
     if let ["api", "v1", "runs", id, "events"] = path.as_slice() {
         return events(id, &ask, shared, answering);
     }
+    let turn = match ask.may_be_long() {
+        false => None,
+        true => match shared.turns.take().await {
+            Some(turn) => Some(turn),
+            None => {
+                let reply = Failure::new(
+                    Fault::Busy,
+                    "too many queries wait for their turn, and the explorer answers one at a time",
+                    "ask again in a minute, or use `benchtrail sql`",
+                );
+                return of_reply(&reply.reply(), request.headers());
+            }
+        },
+    };
     let site = Arc::clone(&shared.site);
-    let answered = tokio::task::spawn_blocking(move || site.answer(&ask)).await;
-    drop(answering);
+    // If the connection ends, the future of this function is dropped.
+    let client = Client::default();
+    let left = client.left();
+    let answered = tokio::task::spawn_blocking(move || {
+        let _until_the_end = turn;
+        site.answer(&ask, &left)
+    });
+    let answered = answered.await;
+    drop((client, answering));
     let reply = answered.unwrap_or_else(|_| {
         Failure::store("the question could not be answered; this is a bug").reply()
     });

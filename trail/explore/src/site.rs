@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use artifacts::{Digest, Store, Table};
 use bytes::Bytes;
@@ -19,6 +21,9 @@ use crate::{activity, assets, cell, contrast, history, latency, live, report, tr
 
 /// The maximum number of SQLite instructions for one query of a page: a few seconds.
 const INSTRUCTIONS: u64 = 1_000_000_000;
+
+/// The maximum time for one query of a page, since some instructions take long.
+pub(crate) const QUERY_TIME: Duration = Duration::from_secs(30);
 
 /// The maximum size in bytes of an SQL answer.
 const SQL_BYTES: usize = 64 << 20;
@@ -124,12 +129,14 @@ impl Site {
     }
 
     /// Answers a question; a failure is also a reply.
-    pub fn answer(&self, ask: &Ask) -> Reply {
-        self.try_answer(ask)
+    ///
+    /// A query ends when `left` is raised, because its client has left.
+    pub fn answer(&self, ask: &Ask, left: &Arc<AtomicBool>) -> Reply {
+        self.try_answer(ask, left)
             .unwrap_or_else(|failure| self.left_out.explained(failure).reply())
     }
 
-    fn try_answer(&self, ask: &Ask) -> Result<Reply, Failure> {
+    fn try_answer(&self, ask: &Ask, left: &Arc<AtomicBool>) -> Result<Reply, Failure> {
         let path: Vec<&str> = ask.path.iter().map(String::as_str).collect();
         match path.as_slice() {
             ["api", "v1"] => Ok(self.about()),
@@ -143,7 +150,7 @@ impl Site {
             ["api", "v1", "objects", digest] => self.object(digest),
             ["api", "v1", "studies", id, rest @ ..] => {
                 let study = self.study(id)?;
-                self.of_study(&study, rest, ask)
+                self.of_study(&study, rest, ask, left)
             }
             ["api", ..] => Err(Failure::nothing(
                 format!("the API has no `/{}`", path.join("/")),
@@ -161,6 +168,7 @@ impl Site {
         study: &Study,
         rest: &[&str],
         ask: &Ask,
+        left: &Arc<AtomicBool>,
     ) -> Result<Reply, Failure> {
         let needed = |name: &str| {
             let missing = || Failure::question(format!("`{name}` is missing"), "");
@@ -190,7 +198,7 @@ impl Site {
                 let other = self.study(needed("with")?)?;
                 contrast::studies(study, &other, ask, &self.store)
             }
-            ["sql"] => self.sql(study, needed("query")?, ask),
+            ["sql"] => self.sql(study, needed("query")?, ask, left),
             _ => Err(Failure::nothing(
                 format!("a study has no `{}`", rest.join("/")),
                 "`/api/v1/openapi.json` describes what it has",
@@ -281,7 +289,13 @@ impl Site {
         })
     }
 
-    fn sql(&self, study: &Study, query: &str, ask: &Ask) -> Result<Reply, Failure> {
+    fn sql(
+        &self,
+        study: &Study,
+        query: &str,
+        ask: &Ask,
+        left: &Arc<AtomicBool>,
+    ) -> Result<Reply, Failure> {
         let view = View::of(ask)?;
         let catalogue = study.catalogue(&self.store)?;
         let values = catalogue.values(query, &self.store)?;
@@ -296,7 +310,8 @@ impl Site {
             rows: MAX_ROWS,
             bytes: SQL_BYTES,
             instructions: INSTRUCTIONS,
-            ..Limits::default()
+            deadline: Instant::now().checked_add(QUERY_TIME),
+            stop: Some(Arc::clone(left)),
         };
         let (table, notes) = catalogue.ask(query, &self.store, &limits)?;
         view.reply("answer", &table, None, &notes)

@@ -4,7 +4,7 @@ use std::net::TcpStream;
 use super::*;
 
 /// A server over an empty store, which waits for a request as long as the test takes.
-fn patient() -> (tempfile::TempDir, SocketAddr) {
+fn patient() -> (tempfile::TempDir, SocketAddr, Arc<Shared>) {
     let folder = tempfile::tempdir().unwrap();
     let store = artifacts::Store::open(&folder.path().join("store")).unwrap();
     let site = Site::new(folder.path(), store, Box::new(|| Ok(Vec::new())));
@@ -12,9 +12,9 @@ fn patient() -> (tempfile::TempDir, SocketAddr) {
     let mut server = Server::bind(Arc::new(site), address, None).unwrap();
     let shared = Arc::get_mut(&mut server.shared).expect("not yet shared");
     shared.patience = Duration::from_secs(24 * 3600);
-    let address = server.address();
+    let (address, shared) = (server.address(), Arc::clone(&server.shared));
     std::thread::spawn(move || server.run());
-    (folder, address)
+    (folder, address, shared)
 }
 
 /// Connects, and sends some of a request.
@@ -37,7 +37,7 @@ fn status(mut stream: TcpStream) -> String {
 
 #[test]
 fn clients_that_ask_nothing_keep_nobody_waiting() {
-    let (_folder, address) = patient();
+    let (_folder, address, _) = patient();
     let whole = format!("GET /api/v1 HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     let half = format!("GET /api/v1 HTTP/1.1\r\nhost: {address}\r\n");
     let idle: Vec<TcpStream> = (0..3 * CONNECTIONS)
@@ -59,6 +59,70 @@ fn clients_that_ask_nothing_keep_nobody_waiting() {
     let mut last = idle.into_iter().next_back().unwrap();
     last.write_all(b": y\r\nconnection: close\r\n\r\n").unwrap();
     assert_eq!(status(last), "HTTP/1.1 200 OK");
+}
+
+#[test]
+fn long_questions_take_turns_and_keep_nobody_else_waiting() {
+    let (_folder, address, shared) = patient();
+    let ask = |target: &str| {
+        let rest = format!("HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+        connected(address, &format!("GET /api/v1/{target} {rest}"))
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.build().unwrap();
+    // Somebody's query takes long.
+    let first = runtime.block_on(shared.turns.take()).unwrap();
+    let long = ["sql?query=select+1", "history?table=a", "compare?with=b"];
+    let waiting: Vec<TcpStream> = (0..crate::turns::WAITING)
+        .map(|n| ask(&format!("studies/none/{}", long[n % long.len()])))
+        .collect();
+    // Whoever comes last is refused, in whatever order the server reads the requests. All others are answered.
+    let further: Vec<TcpStream> = (0..3).map(|_| ask("studies/none/sql?query=x")).collect();
+    for page in ["openapi.json", "studies", "runs"] {
+        assert_eq!(status(ask(page)), "HTTP/1.1 200 OK", "{page}");
+    }
+    let all: Vec<TcpStream> = waiting.into_iter().chain(further).collect();
+    let refused = "HTTP/1.1 503 Service Unavailable";
+    let answered = |stream: &TcpStream| {
+        stream.set_nonblocking(true).unwrap();
+        let ready = stream.peek(&mut [0]).is_ok();
+        stream.set_nonblocking(false).unwrap();
+        ready
+    };
+    let (early, late): (Vec<TcpStream>, Vec<TcpStream>) = all.into_iter().partition(answered);
+    assert_eq!(early.len(), 3);
+    for stream in early {
+        assert_eq!(status(stream), refused);
+    }
+    drop(first);
+    for stream in late {
+        assert_eq!(status(stream), "HTTP/1.1 404 Not Found");
+    }
+}
+
+#[test]
+fn a_question_whose_client_has_left_gives_up_its_place() {
+    let (_folder, address, shared) = patient();
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.build().unwrap();
+    let _first = runtime.block_on(shared.turns.take()).unwrap();
+    let sql = format!("GET /api/v1/studies/none/sql HTTP/1.1\r\nhost: {address}\r\n\r\n");
+    for _ in 0..3 * crate::turns::WAITING {
+        let gone = connected(address, &sql);
+        while shared.turns.waiting() == 0 {
+            std::thread::yield_now();
+        }
+        drop(gone);
+        while shared.turns.waiting() > 0 {
+            std::thread::yield_now();
+        }
+    }
+    // A query that runs ends, too.
+    let client = Client::default();
+    let left = client.left();
+    assert!(!left.load(std::sync::atomic::Ordering::Relaxed));
+    drop(client);
+    assert!(left.load(std::sync::atomic::Ordering::Relaxed));
 }
 
 #[test]
