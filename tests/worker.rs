@@ -139,6 +139,10 @@ fn the_error_for_a_worker_that_breaks_the_protocol_says_what_it_did() {
             "breaks the protocol: the times of request 0 are not in order",
         ),
         ("row['sent_ns'] = 0", "on the kernel's monotonic clock"),
+        (
+            "row['output_tokens'], row['token_ns'] = 4000000000, []",
+            "request 0 has 4000000000 output tokens, but 24 were requested and its text has 96 bytes",
+        ),
         ("row['id'] += 100", "there is no request 100"),
         (
             "os._exit(3)",

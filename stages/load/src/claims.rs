@@ -6,8 +6,11 @@ use apis::{NOT_A_COUNT, Reading};
 /// of them add up in an `i64`.
 const MOST_TOKENS: i64 = u32::MAX as i64;
 
-/// Returns the problem with the counts of one event, whatever was requested, and removes them, because no arithmetic on
-/// them is safe.
+/// The most milliseconds of one request that are believed: 49 days.
+const MOST_MS: f64 = u32::MAX as f64;
+
+/// Returns the problem with the counts and times of one event, whatever was requested, and removes them, because no
+/// arithmetic on them is safe.
 pub(crate) fn refuse_unthinkable(reading: &mut Reading) -> Option<String> {
     let counts = [
         ("output", &mut reading.output_tokens),
@@ -31,17 +34,34 @@ pub(crate) fn refuse_unthinkable(reading: &mut Reading) -> Option<String> {
             });
         }
     }
+    let times = [
+        ("prompt", &mut reading.server.prompt_ms),
+        ("output", &mut reading.server.predicted_ms),
+    ];
+    for (what, time) in times {
+        if let Some(claimed) = time.filter(|ms| !(0.0..=MOST_MS).contains(ms)) {
+            *time = None;
+            wrong.get_or_insert_with(|| {
+                format!("the server reports {claimed:?} ms of work on the {what}")
+            });
+        }
+    }
     wrong
 }
 
-/// Returns the problem with claims of output: more than was requested and received together. A token has at least one
-/// byte of text, or it is hidden and was requested.
+/// Returns the most output tokens that can be: those requested, and one for each byte of text, since a token has at least
+/// one, or it is hidden and was requested.
+pub(crate) fn most_output(asked: u32, bytes: usize) -> i64 {
+    i64::from(asked).saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX))
+}
+
+/// Returns the problem with claims of output: more than was requested and received together.
 pub(crate) fn impossible_output(
     claims: impl IntoIterator<Item = Option<i64>>,
     asked: u32,
     bytes: usize,
 ) -> Option<String> {
-    let most = i64::from(asked).saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
+    let most = most_output(asked, bytes);
     let claimed = claims
         .into_iter()
         .flatten()
@@ -143,6 +163,18 @@ mod tests {
             );
             assert_eq!(reading.server.cached_prompt_tokens, None);
             assert_eq!(refuse_unthinkable(&mut reading), None);
+        }
+    }
+
+    #[test]
+    fn times_that_cannot_be_are_removed() {
+        for ms in [-1.0, f64::NAN, f64::INFINITY, 1e300] {
+            let mut reading = Reading::default();
+            (reading.server.prompt_ms, reading.server.predicted_ms) = (Some(3.0), Some(ms));
+            let wrong = refuse_unthinkable(&mut reading).unwrap();
+            assert!(wrong.contains("ms of work on the output"), "{wrong}");
+            assert_eq!(reading.server.prompt_ms, Some(3.0));
+            assert_eq!(reading.server.predicted_ms, None);
         }
     }
 

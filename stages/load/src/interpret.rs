@@ -17,8 +17,8 @@ use apis::{Delivery, Server};
 use contract::Api;
 use pipeline::stage::Json;
 
-/// The longest error text kept, in characters.
-const ERROR_LENGTH: usize = 300;
+/// The longest error text or finish reason kept, in characters.
+pub(crate) const ERROR_LENGTH: usize = 300;
 
 /// The interpretation of an attempt's bytes.
 pub(crate) struct Interpreted {
@@ -147,7 +147,8 @@ fn row_of(
         } else {
             None
         },
-        finish_reason: answer.finish_reason.clone(),
+        finish_reason: (answer.finish_reason.as_ref())
+            .map(|reason| reason.chars().take(ERROR_LENGTH).collect()),
         status: outcome.status,
         http_status: answer.http_status.map(i64::from),
         retry_after_s: answer.retry_after.map(ns),
@@ -363,34 +364,32 @@ mod tests {
     /// Interprets a streamed answer.
     fn streamed(body: &str, counter: Option<&FileCounter>) -> Interpreted {
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
-        let bytes = format!("{head}{body}").into_bytes();
-        let attempt = Attempt {
-            reads: vec![Read {
-                at_ns: 7,
-                end: bytes.len(),
-            }],
-            bytes,
-            end: End::Closed,
-            ..Attempt::due(0, 1, None, 0)
-        };
+        let attempt = attempt(format!("{head}{body}"), End::Closed);
         let how = (Api::OpenaiCompletions, Delivery::Streamed);
         interpret(&attempt, &prompt(), how, &BTreeMap::new(), None, counter)
     }
 
-    /// Interprets a whole answer.
-    fn whole(api: Api, body: &str) -> Request {
-        let bytes = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{body}");
-        let attempt = Attempt {
+    fn of_bytes(text: String, how: (Api, Delivery)) -> Interpreted {
+        let attempt = attempt(text, End::Complete);
+        interpret(&attempt, &prompt(), how, &BTreeMap::new(), None, None)
+    }
+
+    fn attempt(text: String, end: End) -> Attempt {
+        Attempt {
             reads: vec![Read {
                 at_ns: 7,
-                end: bytes.len(),
+                end: text.len(),
             }],
-            bytes: bytes.into_bytes(),
-            end: End::Complete,
+            bytes: text.into_bytes(),
+            end,
             ..Attempt::due(0, 1, None, 0)
-        };
-        let how = (api, Delivery::Whole);
-        interpret(&attempt, &prompt(), how, &BTreeMap::new(), None, None).row
+        }
+    }
+
+    /// Interprets a whole answer.
+    fn whole(api: Api, body: &str) -> Request {
+        let text = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{body}");
+        of_bytes(text, (api, Delivery::Whole)).row
     }
 
     #[test]
@@ -421,18 +420,79 @@ mod tests {
 
     #[test]
     fn an_answer_of_events_without_number_is_malformed() {
-        let few = streamed(
-            &("data: {}\n\n".repeat(MOST_EVENTS - 1) + "data: [DONE]\n\n"),
-            None,
-        );
+        let of_events = |count: usize| {
+            let nothing = "data: {}\n\n".repeat(count - 2);
+            streamed(&(event("a") + &nothing + "data: [DONE]\n\n"), None)
+        };
+        let few = of_events(MOST_EVENTS);
         assert_eq!(few.row.status, RequestStatus::Ok);
-        let many = streamed(
-            &("data: {}\n\n".repeat(MOST_EVENTS) + "data: [DONE]\n\n"),
-            None,
-        );
+        let many = of_events(MOST_EVENTS + 1);
         assert_eq!(many.row.status, RequestStatus::MalformedStream);
         let reason = format!("the answer has more than {MOST_EVENTS} events");
         assert_eq!(many.row.error, Some(reason));
+    }
+
+    #[test]
+    fn a_stream_without_text_reason_or_count_is_malformed() {
+        for nothing in ["", "data: {}\n\n", "data: {\"choices\": []}\n\n"] {
+            let row = streamed(&(nothing.to_owned() + "data: [DONE]\n\n"), None).row;
+            assert_eq!(row.status, RequestStatus::MalformedStream, "{nothing}");
+            let reason = row.error.unwrap();
+            assert!(reason.starts_with("the answer has no text"), "{reason}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_goes_on_after_its_end_is_malformed() {
+        let (end, usage) = ("data: [DONE]\n\n", r#"{"usage": {"completion_tokens": 2}}"#);
+        let again = format!("data: {usage}\n\n");
+        let of_openai = |after: &str| streamed(&(event("a") + end + after), None).row;
+        for harmless in ["", end, ": ping\n\n", "data: {}\n\n"] {
+            assert_eq!(of_openai(harmless).status, RequestStatus::Ok, "{harmless}");
+        }
+        for more in [&event("b"), &again] {
+            let row = of_openai(more);
+            assert_eq!(row.status, RequestStatus::MalformedStream, "{more}");
+        }
+        // Ollama says in the last line that it is the last.
+        let text = r#"{"message": {"content": "a"}, "done": false}"#;
+        let last = r#"{"message": {}, "done": true, "eval_count": 1, "eval_duration": 1000000}"#;
+        let of_ollama = |lines: &[&str]| {
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n\r\n";
+            let how = (Api::OllamaChat, Delivery::Streamed);
+            of_bytes(head.to_owned() + &lines.join("\n") + "\n", how).row
+        };
+        let row = of_ollama(&[text, last]);
+        assert_eq!(
+            (row.status, row.output_tokens),
+            (RequestStatus::Ok, Some(1))
+        );
+        for lines in [[text, last, last], [text, last, text]] {
+            let row = of_ollama(&lines);
+            assert_eq!(row.status, RequestStatus::MalformedStream, "{lines:?}");
+            assert_eq!(row.error.unwrap(), "the answer goes on after its end");
+        }
+        let two = of_ollama(&[&format!("[{text}, {text}]"), last]);
+        assert_eq!(two.error.unwrap(), "an event holds 2 answers, not one");
+        let early = of_ollama(&[&last.replace("1000000", "-1000000")]);
+        assert_eq!(early.status, RequestStatus::MalformedStream);
+        assert_eq!(early.server_predicted_ms, None);
+    }
+
+    #[test]
+    fn a_count_that_falls_leaves_the_tokens_of_chunks_open() {
+        let counted = |count: i64| {
+            let usage = json!({"completion_tokens": count});
+            let choice = json!({"text": "a"});
+            format!("data: {}\n\n", json!({"choices": [choice], "usage": usage}))
+        };
+        let all = |counts: [i64; 3]| counts.map(counted).concat() + "data: [DONE]\n\n";
+        let tokens = |counts| {
+            let chunks = streamed(&all(counts), None).chunks;
+            chunks.iter().map(|chunk| chunk.tokens).collect::<Vec<_>>()
+        };
+        assert_eq!(tokens([1, 3, 4]), [Some(1), Some(2), Some(1)]);
+        assert_eq!(tokens([1, 5, 4]), [None; 3]);
     }
 
     #[test]

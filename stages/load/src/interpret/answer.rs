@@ -127,9 +127,10 @@ pub(super) fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> An
     }
     let count = events.len();
     let unfinished = cut || !matches!(attempt.end, End::Complete);
+    let mut over = false;
     for (i, event) in events.into_iter().enumerate() {
         if event.data.trim_ascii() == b"[DONE]" {
-            answer.complete = true;
+            (answer.complete, over) = (true, true);
             continue;
         }
         // One event of an answer names the model; reading all of them would cost a client its time.
@@ -154,20 +155,30 @@ pub(super) fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> An
         };
         // Any JSON is not an answer: a gateway may have written it.
         if division == Division::Whole && reading == Reading::default() {
-            answer.broken.get_or_insert_with(|| {
-                format!(
-                    "the answer has no text, finish reason or number of tokens: {}",
-                    start_of(&body.bytes)
-                )
-            });
+            answer.broken.get_or_insert_with(|| nothing_in(&body.bytes));
         }
-        if let Some(wrong) = claims::refuse_unthinkable(&mut reading) {
+        let wrong = reading.wrong.take();
+        let after = (over && reading != Reading::default())
+            .then(|| "the answer goes on after its end".to_owned());
+        let unthinkable = claims::refuse_unthinkable(&mut reading);
+        if let Some(wrong) = wrong.or(after).or(unthinkable) {
             answer.broken.get_or_insert(wrong);
         }
+        // In the APIs of OpenAI, the usage comes after the reason.
+        over |= reading.last && !matches!(api, Api::OpenaiCompletions | Api::OpenaiChat);
         answer.complete |= division == Division::Whole;
         answer.add(reading, &event, &body);
     }
+    if answer.complete && answer.is_empty() {
+        answer.broken.get_or_insert_with(|| nothing_in(&body.bytes));
+    }
     answer
+}
+
+/// Returns the problem with an answer that is one only by its form.
+fn nothing_in(body: &[u8]) -> String {
+    let start = start_of(body);
+    format!("the answer has no text, finish reason or number of tokens: {start}")
 }
 
 impl Answer {
@@ -176,7 +187,13 @@ impl Answer {
     fn value_of(&mut self, event: &Event, may_be_cut: bool) -> Option<Value> {
         match serde_json::from_slice::<Value>(&event.data) {
             // Only an object or array can be an event of ours.
-            Ok(Value::Array(mut items)) => (!items.is_empty()).then(|| items.swap_remove(0)),
+            Ok(Value::Array(mut items)) => {
+                if items.len() > 1 {
+                    let wrong = format!("an event holds {} answers, not one", items.len());
+                    self.broken.get_or_insert(wrong);
+                }
+                (!items.is_empty()).then(|| items.swap_remove(0))
+            }
             Ok(value) if value.is_object() => Some(value),
             _ if may_be_cut || event.kind.as_deref() == Some("ping") => None,
             _ => {
@@ -190,12 +207,22 @@ impl Answer {
         }
     }
 
+    /// Returns whether it has no text, results, finish reason or number of tokens.
+    fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+            && self.results.is_none()
+            && self.finish_reason.is_none()
+            && self.usage_output.or(self.server.output_tokens).is_none()
+    }
+
     /// Adds the content of an event.
     fn add(&mut self, reading: Reading, event: &Event, body: &Body) {
         let counted_before = self.usage_output.unwrap_or(0);
         let tokens = reading
             .tokens
-            .or_else(|| reading.output_tokens.map(|n| n - counted_before));
+            .or_else(|| reading.output_tokens.map(|n| n - counted_before))
+            // A count that falls leaves open whose tokens they were.
+            .filter(|tokens| *tokens >= 0);
         self.error = self.error.take().or(reading.error);
         self.complete |= reading.last;
         self.finish_reason = reading.finish_reason.or(self.finish_reason.take());

@@ -4,6 +4,8 @@ use artifacts::Digest;
 use contract::{Chunk, Phase, Request, RequestStatus, TokenSource};
 use serde::Deserialize;
 
+use crate::claims;
+use crate::interpret::ERROR_LENGTH;
 use crate::prompts::Prompt;
 
 /// A line of a worker.
@@ -51,6 +53,28 @@ pub(super) enum Event {
     Ready,
     Alive,
     Row,
+}
+
+/// Returns the counts of an answer that cannot be: more output than was requested and reported as text together, or none
+/// although there is text.
+fn impossible(answer: &Answer, prompt: &Prompt) -> Option<String> {
+    let claimed = i64::from(answer.output_tokens?);
+    let (asked, bytes) = (
+        prompt.output_tokens,
+        answer.text.as_ref().map_or(0, String::len),
+    );
+    if claimed > claims::most_output(asked, bytes) {
+        return Some(format!(
+            "{claimed} output tokens, but {asked} were requested and its text has {bytes} bytes"
+        ));
+    }
+    (claimed == 0 && bytes > 0 && answer.error.is_none())
+        .then(|| format!("0 output tokens, but its text has {bytes} bytes"))
+}
+
+/// Shortens a message of a worker to what a row keeps.
+fn shortened(message: &str) -> String {
+    message.chars().take(ERROR_LENGTH).collect()
 }
 
 /// The rows of a cell while they arrive.
@@ -121,6 +145,9 @@ impl<'a> Rows<'a> {
             return Err(format!(
                 "request {id} has {declared} output tokens, but {stamps} times of tokens"
             ));
+        }
+        if let Some(wrong) = impossible(&answer, &self.prompts[id]) {
+            return Err(format!("request {id} has {wrong}"));
         }
         *slot = Some(answer);
         self.done += 1;
@@ -246,7 +273,7 @@ impl<'a> Rows<'a> {
             requested_output_tokens: Some(i64::from(prompt.output_tokens)),
             chunks: (!answer.token_ns.is_empty()).then_some(answer.token_ns.len() as i64),
             first_chunk_tokens: answer.token_ns.first().map(|_| 1),
-            finish_reason: answer.finish_reason.clone(),
+            finish_reason: answer.finish_reason.as_deref().map(shortened),
             status: if ok {
                 RequestStatus::Ok
             } else {
@@ -254,7 +281,7 @@ impl<'a> Rows<'a> {
             },
             http_status: None,
             retry_after_s: None,
-            error: answer.error.clone(),
+            error: answer.error.as_deref().map(shortened),
             schema_valid: None,
             send_lag_ns: Some(self.since(answer.sent_ns) - self.since(scheduled)),
             in_flight_at_send: Some(others.count() as i64),
@@ -335,6 +362,20 @@ mod tests {
     }
 
     #[test]
+    fn what_a_worker_says_is_kept_up_to_a_length() {
+        let prompts = prompts();
+        let mut rows = Rows::new(&prompts, 1000);
+        let long = "é".repeat(10_000);
+        let text = serde_json::json!({"event": "request", "id": 0, "sent_ns": 1010, "done_ns": 1020,
+            "error": long, "finish_reason": long});
+        rows.take(&text.to_string(), 1021).unwrap();
+        let row = &rows.requests()[0];
+        for kept in [&row.error, &row.finish_reason] {
+            assert_eq!(kept.as_ref().unwrap().chars().count(), ERROR_LENGTH);
+        }
+    }
+
+    #[test]
     fn lines_that_cannot_be_are_refused() {
         let prompts = prompts();
         for (text, what) in [
@@ -349,6 +390,19 @@ mod tests {
             (
                 line(0, 1010, 1020, &[1015]).replace("\"output_tokens\":1", "\"output_tokens\":2"),
                 "2 output tokens, but 1 times",
+            ),
+            (
+                line(0, 1010, 1020, &[1015, 1016, 1017]),
+                "3 output tokens, but 2 were requested and its text has 0 bytes",
+            ),
+            (
+                line(0, 1010, 1020, &[])
+                    .replace("tokens\":0", "tokens\":4000000000,\"text\":\"a b\""),
+                "4000000000 output tokens, but 2 were requested and its text has 3 bytes",
+            ),
+            (
+                line(0, 1010, 1020, &[]).replace("}", ",\"text\":\"a\"}"),
+                "0 output tokens, but its text has 1 bytes",
             ),
             (
                 line(0, 1010, 1020, &[]).replace("\"id\"", "\"idd\""),

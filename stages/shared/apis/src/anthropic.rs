@@ -6,7 +6,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, count, insert, new_reasoning, new_text, prompt_of, reason};
+use super::{
+    Generation, Reading, count, insert, new_reasoning, new_text, not_text, prompt_of, reason,
+};
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = Map::new();
@@ -35,6 +37,7 @@ pub(super) fn read(event: &Value) -> Reading {
             Reading {
                 text: new_text(delta["text"].as_str()),
                 reasoning: new_reasoning(delta["thinking"].as_str()),
+                wrong: not_text(delta, &["text", "thinking"]),
                 ..Reading::default()
             }
         }

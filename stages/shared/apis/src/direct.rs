@@ -16,50 +16,64 @@ use super::{Reading, Text, count};
 pub(super) fn read(data: &[u8]) -> Option<Reading> {
     let mut event = Event::default();
     let mut deserializer = serde_json::Deserializer::from_slice(data);
-    let is_event = Fields(&mut event).deserialize(&mut deserializer).ok()?;
+    let form = Fields(&mut event).deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
-    (is_event && !event.unusual).then(|| event.reading())
+    (form == Form::Object && !event.is_unusual()).then(|| event.reading())
 }
 
 /// The parts of an event that are used.
 #[derive(Default)]
 struct Event {
-    choice: Choice,
+    choices: First,
     /// Null in most events.
     usage: Value,
     timings: Value,
-    /// Whether it has something for which the tree is needed.
-    unusual: bool,
+    has_error: bool,
 }
 
 /// The first choice.
 #[derive(Default)]
 struct Choice {
-    text: Option<String>,
-    delta: Message,
-    message: Message,
-    finish_reason: Option<String>,
+    text: MaybeText,
+    delta: Maybe<Message>,
+    message: Maybe<Message>,
+    finish_reason: MaybeText,
 }
 
 /// A message, or the part of it that is new.
 #[derive(Default)]
 struct Message {
-    content: Option<String>,
-    reasoning_content: Option<String>,
-    reasoning: Option<String>,
+    content: MaybeText,
+    reasoning_content: MaybeText,
+    reasoning: MaybeText,
 }
 
 impl Event {
-    fn reading(self) -> Reading {
-        let (choice, usage) = (self.choice, &self.usage);
-        let reasoning = |message: &mut Message| {
-            let first = message.reasoning_content.take();
-            first.or_else(|| message.reasoning.take())
+    /// Whether only the tree can tell what the event means: if it reports an error, or has another form than the API says.
+    fn is_unusual(&self) -> bool {
+        let choice = &self.choices.first.value;
+        let odd = |part: &Maybe<Message>| {
+            let Message {
+                content,
+                reasoning_content,
+                reasoning,
+            } = &part.value;
+            part.odd || content.odd || reasoning_content.odd || reasoning.odd
         };
-        let (mut delta, mut message) = (choice.delta, choice.message);
+        let choices = self.choices.odd || self.choices.first.odd || choice.text.odd;
+        self.has_error || choices || odd(&choice.delta) || odd(&choice.message)
+    }
+
+    fn reading(self) -> Reading {
+        let (choice, usage) = (self.choices.first.value, &self.usage);
+        let reasoning = |message: &mut Message| {
+            let first = message.reasoning_content.text.take();
+            first.or_else(|| message.reasoning.text.take())
+        };
+        let (mut delta, mut message) = (choice.delta.value, choice.message.value);
         let thought = joined([reasoning(&mut delta), reasoning(&mut message)]);
-        let text = joined([choice.text, delta.content, message.content]);
-        let finish_reason = choice.finish_reason.filter(|reason| !reason.is_empty());
+        let text = joined([choice.text.text, delta.content.text, message.content.text]);
+        let finish_reason = choice.finish_reason.text.filter(|r| !r.is_empty());
         Reading {
             text: text.map(Text::New),
             reasoning: thought,
@@ -147,11 +161,11 @@ trait Object: Default {
 impl Object for Event {
     fn field<'de, A: MapAccess<'de>>(&mut self, key: Key, map: &mut A) -> Result<(), A::Error> {
         match key {
-            Key::Choices => self.choice = map.next_value::<First>()?.0,
+            Key::Choices => self.choices = map.next_value()?,
             Key::Usage => self.usage = map.next_value()?,
             Key::Timings => self.timings = map.next_value()?,
             Key::Error => {
-                self.unusual = true;
+                self.has_error = true;
                 map.next_value::<Skipped>()?;
             }
             _ => {
@@ -165,10 +179,10 @@ impl Object for Event {
 impl Object for Choice {
     fn field<'de, A: MapAccess<'de>>(&mut self, key: Key, map: &mut A) -> Result<(), A::Error> {
         match key {
-            Key::Text => self.text = map.next_value::<MaybeText>()?.0,
-            Key::Delta => self.delta = map.next_value::<Lenient<_>>()?.0,
-            Key::Message => self.message = map.next_value::<Lenient<_>>()?.0,
-            Key::FinishReason => self.finish_reason = map.next_value::<MaybeText>()?.0,
+            Key::Text => self.text = map.next_value()?,
+            Key::Delta => self.delta = map.next_value()?,
+            Key::Message => self.message = map.next_value()?,
+            Key::FinishReason => self.finish_reason = map.next_value()?,
             _ => {
                 map.next_value::<Skipped>()?;
             }
@@ -180,9 +194,9 @@ impl Object for Choice {
 impl Object for Message {
     fn field<'de, A: MapAccess<'de>>(&mut self, key: Key, map: &mut A) -> Result<(), A::Error> {
         match key {
-            Key::Content => self.content = map.next_value::<MaybeText>()?.0,
-            Key::ReasoningContent => self.reasoning_content = map.next_value::<MaybeText>()?.0,
-            Key::Reasoning => self.reasoning = map.next_value::<MaybeText>()?.0,
+            Key::Content => self.content = map.next_value()?,
+            Key::ReasoningContent => self.reasoning_content = map.next_value()?,
+            Key::Reasoning => self.reasoning = map.next_value()?,
             _ => {
                 map.next_value::<Skipped>()?;
             }
@@ -193,13 +207,13 @@ impl Object for Message {
 
 /// Implements the methods of a visitor for values that are not used.
 macro_rules! unused {
-    ($value:expr; $($method:ident($type:ty)),*) => {
+    ($value:expr, $null:expr; $($method:ident($type:ty)),*) => {
         $(fn $method<E: Error>(self, _: $type) -> Result<Self::Value, E> {
             Ok($value)
         })*
 
         fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-            Ok($value)
+            Ok($null)
         }
     };
 }
@@ -218,51 +232,81 @@ fn skip_entries<'de, A: MapAccess<'de>>(mut map: A) -> Result<(), A::Error> {
     Ok(())
 }
 
-/// Reads the fields of an object in place; returns whether the value is an object.
+/// The form of a value that should be an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Object,
+    Null,
+    Other,
+}
+
+/// Reads the fields of an object in place; returns the form of the value.
 struct Fields<'a, T>(&'a mut T);
 
 impl<'de, T: Object> DeserializeSeed<'de> for Fields<'_, T> {
-    type Value = bool;
+    type Value = Form;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Form, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de, T: Object> Visitor<'de> for Fields<'_, T> {
-    type Value = bool;
+    type Value = Form;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<bool, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Form, A::Error> {
         while let Some(key) = map.next_key::<Key>()? {
             self.0.field(key, &mut map)?;
         }
-        Ok(true)
+        Ok(Form::Object)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<bool, A::Error> {
-        skip_items(list).map(|()| false)
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Form, A::Error> {
+        skip_items(list).map(|()| Form::Other)
     }
 
-    unused!(false; visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str));
+    unused!(Form::Other, Form::Null; visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str));
 }
 
 /// An object whose used fields are read; anything else is an object without fields.
-struct Lenient<T>(T);
+#[derive(Default)]
+struct Maybe<T> {
+    value: T,
+    /// Whether it is neither an object nor null.
+    odd: bool,
+}
 
-impl<'de, T: Object> Deserialize<'de> for Lenient<T> {
+impl<'de, T: Object> Deserialize<'de> for Maybe<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut read = T::default();
-        Fields(&mut read).deserialize(deserializer)?;
-        Ok(Self(read))
+        let mut value = T::default();
+        let form = Fields(&mut value).deserialize(deserializer)?;
+        Ok(Self {
+            value,
+            odd: form == Form::Other,
+        })
     }
 }
 
 /// The first item of a list; the rest is not used.
-struct First(Choice);
+#[derive(Default)]
+struct First {
+    first: Maybe<Choice>,
+    /// Whether it is neither a list nor null.
+    odd: bool,
+}
+
+impl First {
+    fn odd() -> Self {
+        Self {
+            odd: true,
+            ..Self::default()
+        }
+    }
+}
 
 impl<'de> Deserialize<'de> for First {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -275,23 +319,40 @@ impl<'de> Deserialize<'de> for First {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<First, A::Error> {
-                let first = list.next_element::<Lenient<Choice>>()?;
+                let first = list.next_element()?;
                 skip_items(list)?;
-                Ok(First(first.map_or_else(Choice::default, |first| first.0)))
+                Ok(First {
+                    first: first.unwrap_or_default(),
+                    odd: false,
+                })
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<First, A::Error> {
-                skip_entries(map).map(|()| First(Choice::default()))
+                skip_entries(map).map(|()| First::odd())
             }
 
-            unused!(First(Choice::default()); visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str));
+            unused!(First::odd(), First::default(); visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str));
         }
         deserializer.deserialize_any(Items)
     }
 }
 
-/// A text; `None` for anything else.
-struct MaybeText(Option<String>);
+/// A text; none for anything else.
+#[derive(Default)]
+struct MaybeText {
+    text: Option<String>,
+    /// Whether it is neither text nor null.
+    odd: bool,
+}
+
+impl MaybeText {
+    fn odd() -> Self {
+        Self {
+            text: None,
+            odd: true,
+        }
+    }
+}
 
 impl<'de> Deserialize<'de> for MaybeText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -304,22 +365,25 @@ impl<'de> Deserialize<'de> for MaybeText {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<MaybeText, E> {
-                Ok(MaybeText(Some(text.to_owned())))
+                self.visit_string(text.to_owned())
             }
 
             fn visit_string<E: Error>(self, text: String) -> Result<MaybeText, E> {
-                Ok(MaybeText(Some(text)))
+                Ok(MaybeText {
+                    text: Some(text),
+                    odd: false,
+                })
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<MaybeText, A::Error> {
-                skip_items(list).map(|()| MaybeText(None))
+                skip_items(list).map(|()| MaybeText::odd())
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<MaybeText, A::Error> {
-                skip_entries(map).map(|()| MaybeText(None))
+                skip_entries(map).map(|()| MaybeText::odd())
             }
 
-            unused!(MaybeText(None); visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64));
+            unused!(MaybeText::odd(), MaybeText::default(); visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64));
         }
         deserializer.deserialize_any(Any)
     }
@@ -347,7 +411,7 @@ impl<'de> Deserialize<'de> for Skipped {
                 skip_entries(map).map(|()| Skipped)
             }
 
-            unused!(Skipped; visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str));
+            unused!(Skipped, Skipped; visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str));
         }
         deserializer.deserialize_any(Any)
     }
@@ -372,9 +436,10 @@ mod tests {
         if let Some(direct) = &direct {
             prop_assert_eq!(Some(direct), tree.as_ref(), "{}", shown);
         } else if let Some(tree) = &tree {
-            // The only events that the tree alone can read have a field `error`, which may be written with escapes.
+            // The only events that the tree alone can read have a wrong form, or a field `error`, which may be written
+            // with escapes.
             prop_assert!(
-                shown.contains("error") || shown.contains("\\u"),
+                tree.wrong.is_some() || shown.contains("error") || shown.contains("\\u"),
                 "{tree:?} of {shown}"
             );
         }
@@ -393,14 +458,18 @@ mod tests {
             r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1},"completion_tokens_details":{"reasoning_tokens":1}}}"#,
             r#"{"choices":[{"message":{"content":"whole"},"delta":{"content":"new"},"finish_reason":""}]}"#,
             r#"{"choices":[{"delta":{"content":"a"}}],"choices":[{"delta":{"content":"b","content":"c"},"delta":{"reasoning":"d"}}]}"#,
-            r#"{"choices":{"0":{"text":"a"}},"usage":[1]}"#,
-            r#"{"choices":[["text"],{"text":"a"}],"usage":"none","timings":7}"#,
+            r#"{"choices":[{"delta":null,"message":null,"finish_reason":5}],"usage":[1]}"#,
+            r#"{"choices":[{"text":"a"},["text"]],"usage":"none","timings":7}"#,
+            r#"{"choices":[{"text":7,"delta":"b","text":"a","delta":{"content":"b"}}]}"#,
             "{}",
         ] {
             assert!(same(event.as_bytes()).unwrap(), "{event}");
         }
         for event in [
             r#"{"error":{"message":"no"},"choices":[]}"#,
+            r#"{"choices":{"0":{"text":"a"}},"usage":[1]}"#,
+            r#"{"choices":[["text"],{"text":"a"}]}"#,
+            r#"{"choices":[{"delta":{"content":["text"]}}]}"#,
             r#"{"choices":[{"text":"a"}]} x"#,
             r#"{"id":"\ud800","choices":[{"text":"a"}]}"#,
             r#"{"id":1e999,"choices":[{"text":"a"}]}"#,

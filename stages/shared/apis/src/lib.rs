@@ -235,6 +235,8 @@ pub struct Reading {
     pub server: Server,
     /// The error that the server reports inside the answer.
     pub error: Option<String>,
+    /// What contradicts the form of the API, such as text that is a number.
+    pub wrong: Option<String>,
     /// Whether the answer is complete with this event.
     pub last: bool,
 }
@@ -341,6 +343,25 @@ pub fn error_in(event: &Value) -> Option<String> {
         .as_str()
         .or_else(|| error.get("message").and_then(Value::as_str));
     Some(text.map_or_else(|| error.to_string(), str::to_owned))
+}
+
+/// Returns which member of a part, among those with these names, is neither missing nor text.
+fn not_text(part: &Value, names: &[&str]) -> Option<String> {
+    let odd = |name: &&&str| !part[**name].is_null() && !part[**name].is_string();
+    let name = names.iter().find(odd)?;
+    Some(format!("`{name}` in the answer is not text"))
+}
+
+/// Returns the problem with a part that is neither missing nor an object.
+fn not_object(name: &str, part: &Value) -> Option<String> {
+    let odd = !part.is_null() && !part.is_object();
+    odd.then(|| format!("`{name}` in the answer is not an object"))
+}
+
+/// Returns the problem with a part that is neither missing nor a list.
+fn not_list(name: &str, part: &Value) -> Option<String> {
+    let odd = !part.is_null() && !part.is_array();
+    odd.then(|| format!("`{name}` in the answer is not a list"))
 }
 
 /// Inserts a value into an object, if present.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Generation, Reading, count, insert, new_text, openai};
+use super::{Generation, Reading, count, insert, new_text, not_text, openai};
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = Map::new();
@@ -31,6 +31,7 @@ pub(super) fn read(event: &Value) -> Reading {
         finish_reason: stop.then(|| event["stop_type"].as_str().unwrap_or("stop").to_owned()),
         server: openai::timings(&event["timings"]),
         last: stop,
+        wrong: not_text(event, &["content"]),
         ..Reading::default()
     }
 }

@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, Server, count, insert, new_reasoning, new_text};
+use super::{
+    Generation, Reading, Server, count, insert, new_reasoning, new_text, not_object, not_text,
+};
 
 pub(super) fn generate_body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = common(generation);
@@ -63,13 +65,25 @@ pub(super) fn read(event: &Value) -> Reading {
         reasoning: new_reasoning(thinking),
         output_tokens: count(&event["eval_count"]),
         prompt_tokens: count(&event["prompt_eval_count"]),
-        finish_reason: done.then(|| event["done_reason"].as_str().unwrap_or("stop").to_owned()),
+        finish_reason: ended(&event["done_reason"], done),
         server: Server {
             prompt_ms: ms("prompt_eval_duration"),
             predicted_ms: ms("eval_duration"),
             ..Server::default()
         },
         last: done,
+        wrong: not_object("message", message)
+            .or_else(|| not_text(event, &["response", "thinking"]))
+            .or_else(|| not_text(message, &["content", "thinking"])),
         ..Reading::default()
     }
+}
+
+/// Returns why generation ended. Older versions give no reason.
+fn ended(reason: &Value, done: bool) -> Option<String> {
+    let reason = match reason {
+        Value::Null => Some("stop"),
+        given => given.as_str(),
+    };
+    reason.filter(|_| done).map(str::to_owned)
 }

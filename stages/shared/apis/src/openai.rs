@@ -6,7 +6,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    Generation, Reading, Server, count, insert, new_reasoning, new_text, prompt_of, reason,
+    Generation, Reading, Server, count, insert, new_reasoning, new_text, not_list, not_object,
+    not_text, prompt_of, reason,
 };
 
 pub(super) fn completions_body(generation: &Generation<'_>) -> Map<String, Value> {
@@ -76,8 +77,24 @@ pub(super) fn read(event: &Value) -> Reading {
         server: timings(&event["timings"]),
         last: finish_reason.is_some(),
         finish_reason,
+        wrong: wrong_form(event),
         ..Reading::default()
     }
+}
+
+/// Returns which part of an event has another form than the API says. A text that cannot be read is a chunk that is
+/// missed, so that times would be wrong.
+fn wrong_form(event: &Value) -> Option<String> {
+    let choice = &event["choices"][0];
+    let part = |name| {
+        let texts = ["content", "reasoning_content", "reasoning"];
+        not_object(name, &choice[name]).or_else(|| not_text(&choice[name], &texts))
+    };
+    not_list("choices", &event["choices"])
+        .or_else(|| not_object("choices", choice))
+        .or_else(|| not_text(choice, &["text"]))
+        .or_else(|| part("delta"))
+        .or_else(|| part("message"))
 }
 
 /// Parses llama.cpp's `timings` object.

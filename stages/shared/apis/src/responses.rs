@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, count, insert, new_reasoning, new_text};
+use super::{Generation, Reading, count, insert, new_reasoning, new_text, not_text};
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = Map::new();
@@ -46,11 +46,13 @@ pub(super) fn read(event: &Value) -> Reading {
     match event["type"].as_str() {
         Some("response.output_text.delta") => Reading {
             text: new_text(event["delta"].as_str()),
+            wrong: not_text(event, &["delta"]),
             ..Reading::default()
         },
         Some("response.reasoning_text.delta" | "response.reasoning_summary_text.delta") => {
             Reading {
                 reasoning: new_reasoning(event["delta"].as_str()),
+                wrong: not_text(event, &["delta"]),
                 ..Reading::default()
             }
         }

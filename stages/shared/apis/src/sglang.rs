@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, Text, count, insert, reason};
+use super::{Generation, Reading, Text, count, insert, not_text, reason};
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut sampling = Map::new();
@@ -55,6 +55,7 @@ pub(super) fn read(event: &Value) -> Reading {
                 .to_owned()
         }),
         last: finish_reason.is_some(),
+        wrong: not_text(event, &["text"]),
         finish_reason,
         ..Reading::default()
     }

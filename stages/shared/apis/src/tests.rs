@@ -401,14 +401,97 @@ fn an_answer_without_vectors_or_scores_is_an_error() {
     assert_eq!((good.prompt_tokens, good.output_tokens), (Some(4), Some(0)));
     let scores = Api::Rerank.read(&json!({"results": [{"index": 0, "relevance_score": 0.1}]}));
     assert_eq!(scores.results, Some(1));
+    let vectors = |data: Value| (Api::OpenaiEmbeddings, json!({"data": data}));
+    let scores = |results: Value| (Api::Rerank, json!({"results": results}));
     for (api, answer) in [
-        (Api::OpenaiEmbeddings, json!({"data": []})),
-        (Api::OpenaiEmbeddings, json!({"data": [{"embedding": []}]})),
-        (Api::Rerank, json!({"results": [{"index": 0}]})),
+        vectors(json!([])),
+        vectors(json!([{"embedding": []}])),
+        vectors(json!([{"embedding": [null]}])),
+        vectors(json!([{"embedding": ["a"]}])),
+        vectors(json!([{"embedding": 5}])),
+        vectors(json!([{"embedding": [1.0]}, {"embedding": [1.0, 2.0]}])),
+        vectors(json!([{"index": 0, "embedding": [1.0]}, {"index": 0, "embedding": [2.0]}])),
+        vectors(json!([{"index": 7, "embedding": [1.0]}])),
+        scores(json!([{"index": 0}])),
+        scores(json!([{"index": 0, "relevance_score": "1"}])),
+        scores(json!([{"index": 0, "score": 1}, {"index": 0, "score": 1}])),
+        scores(json!([{"index": 0, "score": 1}, {"score": 1}])),
+        scores(json!([{"index": -1, "score": 1}])),
+        scores(json!([{"index": "0", "score": 1}])),
+        scores(json!({"index": 0, "score": 1})),
     ] {
         let read = api.read(&answer);
-        assert!(read.results.is_none() && read.error.is_some(), "{answer}");
+        assert!(read.results.is_none() && read.wrong.is_some(), "{answer}");
+        assert!(!read.last && read.output_tokens.is_none(), "{answer}");
     }
+    // Nothing else needs to be there, and an error is one.
+    let (api, bare) = scores(json!([{"score": 1}, {"score": 2}]));
+    assert_eq!(
+        (api.read(&bare).results, api.read(&bare).wrong),
+        (Some(2), None)
+    );
+    let read = Api::Rerank.read(&json!({"error": {"message": "busy"}}));
+    assert_eq!((read.error.as_deref(), read.wrong), (Some("busy"), None));
+}
+
+#[test]
+fn text_that_is_not_text_is_not_passed_over() {
+    let chat = |choice: Value| json!({"choices": [choice]});
+    use Api::{
+        AnthropicMessages as Anthropic, LlamaCppCompletion as LlamaCpp, OllamaChat as Ollama,
+        OpenaiChat as Chat, OpenaiCompletions as Completions, OpenaiResponses as Responses,
+        SglangGenerate as Sglang, TgiGenerate as Tgi,
+    };
+    for (api, event) in [
+        (Chat, chat(json!({"delta": {"content": 5}}))),
+        (
+            Chat,
+            chat(json!({"delta": {"content": [{"type": "text", "text": "a"}]}})),
+        ),
+        (Chat, chat(json!({"delta": {"reasoning": true}}))),
+        (Chat, chat(json!({"delta": "a"}))),
+        (Chat, chat(json!({"message": ["a"]}))),
+        (Chat, chat(json!("a"))),
+        (Chat, json!({"choices": {"delta": {"content": "a"}}})),
+        (Completions, chat(json!({"text": {"a": 1}}))),
+        (Completions, json!({"choices": 5})),
+        (LlamaCpp, json!({"content": 5})),
+        (Tgi, json!({"token": {"text": 5}})),
+        (Tgi, json!({"token": "a"})),
+        (Sglang, json!({"text": 5, "meta_info": {}})),
+        (Ollama, json!({"message": "a", "done": false})),
+        (Ollama, json!({"message": {"content": 5}})),
+        (Ollama, json!({"message": {"thinking": {}}})),
+        (
+            Anthropic,
+            json!({"type": "content_block_delta", "delta": {"text": 5}}),
+        ),
+        (
+            Responses,
+            json!({"type": "response.output_text.delta", "delta": 5}),
+        ),
+    ] {
+        let read = api.read(&event);
+        assert!(
+            read.wrong.is_some() && read.text.is_none(),
+            "{api:?} {event}"
+        );
+        let direct = api.read_directly(event.to_string().as_bytes());
+        assert!(direct.is_none_or(|direct| direct == read), "{event}");
+    }
+    for event in [
+        chat(json!({"delta": {"content": null, "reasoning_content": null, "role": "assistant"}})),
+        chat(json!({"delta": {}, "message": null, "finish_reason": "stop"})),
+        json!({"choices": [], "usage": {"completion_tokens": 3}}),
+        json!({"choices": null}),
+    ] {
+        assert_eq!(Chat.read(&event).wrong, None, "{event}");
+    }
+    // A reason that is none is not known.
+    let end = |reason: Value| Ollama.read(&json!({"done": true, "done_reason": reason}));
+    assert_eq!(end(json!(5)).finish_reason, None);
+    assert_eq!(end(Value::Null).finish_reason.as_deref(), Some("stop"));
+    assert!(end(json!(5)).last);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, count, insert, new_text, reason};
+use super::{Generation, Reading, count, insert, new_text, not_object, not_text, reason};
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut parameters = Map::new();
@@ -55,6 +55,9 @@ pub(super) fn read(event: &Value) -> Reading {
         // Streams give the number, whole answers the tokens themselves, if the request asked for them.
         prompt_tokens: count(&details["input_length"]).or(prefill.map(|p| p.len() as i64)),
         last: finish_reason.is_some(),
+        wrong: not_object("token", token)
+            .or_else(|| not_text(token, &["text"]))
+            .or_else(|| not_text(event, &["generated_text"])),
         finish_reason,
         ..Reading::default()
     }

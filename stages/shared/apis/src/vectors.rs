@@ -4,7 +4,7 @@
 //! An answer comes as a whole and has no output tokens. In a prompt for reranking, the first line is the query, and
 //! every other line is a document.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use contract::Api;
 use serde_json::{Map, Value, json};
@@ -78,38 +78,65 @@ pub(super) fn rerank_body(generation: &Generation<'_>) -> Map<String, Value> {
 }
 
 pub(super) fn read_embeddings(answer: &Value) -> Reading {
-    let items = answer["data"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    let is_vector = |item: &Value| {
-        let vector = &item["embedding"];
-        vector.as_array().is_some_and(|v| !v.is_empty())
-            || vector.as_str().is_some_and(|v| !v.is_empty())
+    let items = items_of(&answer["data"]);
+    let length = |item: &Value| match &item["embedding"] {
+        Value::Array(vector) => vector.iter().all(Value::is_number).then_some(vector.len()),
+        // The bytes of the numbers, in base64.
+        Value::String(vector) => Some(vector.len()),
+        _ => None,
     };
-    let complete = !items.is_empty() && items.iter().all(is_vector);
-    result(answer, items.len(), complete, "the answer has no embedding")
+    let first = items.first().and_then(length).filter(|first| *first > 0);
+    let complete = first.is_some() && items.iter().all(|item| length(item) == first);
+    let wrong = if !complete {
+        Some("the answer has no vectors of one length")
+    } else if !are_distinct(items) || items.iter().any(|item| is_beyond(item, items.len())) {
+        Some("`index` in the answer does not name each text once")
+    } else {
+        None
+    };
+    result(answer, items.len(), wrong)
 }
 
 pub(super) fn read_rerank(answer: &Value) -> Reading {
-    let items = answer["results"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
+    let items = items_of(&answer["results"]);
     let is_scored = |item: &Value| item["relevance_score"].is_number() || item["score"].is_number();
-    let complete = !items.is_empty() && items.iter().all(is_scored);
-    result(answer, items.len(), complete, "the answer has no scores")
+    let wrong = if items.is_empty() || !items.iter().all(is_scored) {
+        Some("the answer has no scores")
+    } else if !are_distinct(items) {
+        Some("`index` in the answer does not name each document once")
+    } else {
+        None
+    };
+    result(answer, items.len(), wrong)
 }
 
-fn result(answer: &Value, results: usize, complete: bool, missing: &str) -> Reading {
+fn items_of(list: &Value) -> &[Value] {
+    list.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Whether the items have different numbers, or none at all.
+fn are_distinct(items: &[Value]) -> bool {
+    let numbers: BTreeSet<u64> = items.iter().filter_map(|i| i["index"].as_u64()).collect();
+    numbers.len() == items.len() || items.iter().all(|item| item["index"].is_null())
+}
+
+fn is_beyond(item: &Value, count: usize) -> bool {
+    let number = item["index"].as_u64();
+    number.is_some_and(|number| usize::try_from(number).map_or(true, |number| number >= count))
+}
+
+fn result(answer: &Value, results: usize, wrong: Option<&str>) -> Reading {
     let usage = &answer["usage"];
     let prompt = count(&usage["prompt_tokens"]).or(count(&usage["total_tokens"]));
+    let complete = wrong.is_none();
     Reading {
         results: complete.then_some(results),
         prompt_tokens: prompt,
         // Nothing is generated, and the server need not report that.
         output_tokens: complete.then_some(0),
-        error: (!complete && answer["error"].is_null()).then(|| missing.to_owned()),
+        wrong: wrong
+            .filter(|_| answer["error"].is_null())
+            .map(str::to_owned),
         last: complete,
         ..Reading::default()
     }
