@@ -299,7 +299,7 @@ fn aggregates(file: &At<'_>) -> Result<Imported, ImportError> {
             continue;
         };
         let unit = metric.need("unit")?.text()?;
-        let n = metric.get("count").map(|v| v.count()).transpose()?;
+        let n = metric.get("count").map(|v| v.small_count()).transpose()?;
         let meaning = MEANINGS
             .iter()
             .find(|(column, _)| column == name)

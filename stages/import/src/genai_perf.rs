@@ -62,7 +62,7 @@ pub(crate) fn read(file: &At<'_>, entry: Option<u32>) -> Result<Imported, Import
     match mode.need("mode")?.text()? {
         "concurrency" => {
             facts.arrival = Some("closed-loop".to_owned());
-            facts.clients = Some(mode.need("value")?.count()?);
+            facts.clients = Some(mode.need("value")?.small_count()?);
         }
         // Sessions are written with a rate of 0.
         _ => facts.rate = Some(mode.need("value")?.number()?).filter(|rate| *rate > 0.0),
@@ -322,7 +322,7 @@ impl Told {
             self.prompt_tokens = said.prompt_tokens.or(self.prompt_tokens);
             self.cached_prompt_tokens = said.cached_prompt_tokens.or(self.cached_prompt_tokens);
             self.finish_reason = said.finish_reason.or(self.finish_reason.take());
-            self.error = self.error.take().or(said.error);
+            self.error = self.error.take().or(said.error).or(said.wrong);
         }
     }
 }

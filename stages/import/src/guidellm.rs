@@ -12,6 +12,9 @@ use crate::stage::index;
 
 const SECONDS: i64 = 1_000_000_000;
 
+/// The lists of requests, by how the requests ended.
+const GROUPS: [&str; 3] = ["successful", "errored", "incomplete"];
+
 /// GuideLLM's request metrics: their names, their units and GuideLLM's definitions.
 const METRICS: [(&str, &str, &str); 12] = [
     (
@@ -81,7 +84,9 @@ pub(crate) fn read(report: &At<'_>, entry: Option<u32>) -> Result<Imported, Impo
         .and_then(|m| m.get("guidellm_version"));
     imported.facts.tool_version = version.map(|v| v.text().map(str::to_owned)).transpose()?;
     facts(benchmark, &mut imported)?;
-    imported.summary = summary(&benchmark.need("metrics")?)?;
+    let metrics = benchmark.need("metrics")?;
+    imported.summary = summary(&metrics)?;
+    check_totals(&metrics, &benchmark.need("requests")?)?;
     rows(benchmark, &mut imported)?;
     Ok(imported)
 }
@@ -104,7 +109,7 @@ fn facts(benchmark: &At<'_>, imported: &mut Imported) -> Result<(), ImportError>
         .and_then(|c| c.get("args"));
     facts.expected_requests = limit
         .and_then(|a| a.get("count"))
-        .map(|v| v.count())
+        .map(|v| v.small_count())
         .transpose()?;
     let Some(strategy) = config.get("strategy") else {
         return Ok(());
@@ -113,7 +118,10 @@ fn facts(benchmark: &At<'_>, imported: &mut Imported) -> Result<(), ImportError>
         "synchronous" => (facts.arrival, facts.clients) = (Some("closed-loop".to_owned()), Some(1)),
         "concurrent" => {
             facts.arrival = Some("closed-loop".to_owned());
-            facts.clients = strategy.get("streams").map(|v| v.count()).transpose()?;
+            facts.clients = strategy
+                .get("streams")
+                .map(|v| v.small_count())
+                .transpose()?;
         }
         "throughput" => facts.arrival = Some("burst".to_owned()),
         other => {
@@ -127,14 +135,14 @@ fn facts(benchmark: &At<'_>, imported: &mut Imported) -> Result<(), ImportError>
 fn rows(benchmark: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
     let requests = benchmark.need("requests")?;
     let mut all = Vec::new();
-    for group in ["successful", "errored", "incomplete"] {
+    for group in GROUPS {
         if let Some(list) = requests.get(group) {
             all.extend(list.items()?.into_iter().map(|item| (group, item)));
         }
     }
     let start = |item: &At<'_>| -> Result<Option<f64>, ImportError> {
         let timings = item.need("info")?.need("timings")?;
-        timings.get("request_start").map(|v| v.number()).transpose()
+        timings.get("request_start").map(|v| v.moment()).transpose()
     };
     let mut starts = Vec::with_capacity(all.len());
     for (_, item) in &all {
@@ -203,6 +211,32 @@ fn rows(benchmark: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> 
     Ok(())
 }
 
+/// Checks that the report holds the rows of all requests that it counts. GuideLLM can be told to keep only a sample.
+fn check_totals(metrics: &At<'_>, requests: &At<'_>) -> Result<(), ImportError> {
+    for group in GROUPS {
+        let Some(list) = requests.get(group) else {
+            continue;
+        };
+        let held = list.items()?.len();
+        let totals = metrics.get("request_totals").and_then(|t| t.get(group));
+        let latency = metrics.get("request_latency").and_then(|m| m.get(group));
+        // Requests that were never sent have no latency.
+        let latency = latency.filter(|_| group == "successful");
+        let counted = latency.and_then(|values| values.get("count"));
+        for total in [totals, counted].into_iter().flatten() {
+            let count = total.small_count()?;
+            if usize::try_from(count) != Ok(held) {
+                return Err(ImportError::at(
+                    total.path,
+                    format!("{count} {group} requests, but the report lists {held}"),
+                    "GuideLLM can keep a sample of the requests; let it write all of them, since throughput counts rows",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn row(group: &str, item: &At<'_>, base: f64, open: bool) -> Result<Row, ImportError> {
     let info = item.need("info")?;
     let timings = info.need("timings")?;
@@ -210,7 +244,7 @@ fn row(group: &str, item: &At<'_>, base: f64, open: bool) -> Result<Row, ImportE
         let Some(at) = names.iter().find_map(|name| timings.get(name)) else {
             return Ok(None);
         };
-        Ok(Some(((at.number()? - base) * SECONDS as f64).round() as i64))
+        Ok(Some(((at.moment()? - base) * SECONDS as f64).round() as i64))
     };
     let count = |name: &str| item.get(name).map(|v| v.count()).transpose();
     let ok = group == "successful";
@@ -297,7 +331,7 @@ fn summary(metrics: &At<'_>) -> Result<Vec<Statistic>, ImportError> {
         else {
             continue;
         };
-        let n = successful.need("count")?.count()?;
+        let n = successful.need("count")?.small_count()?;
         if n == 0 {
             // GuideLLM writes zeros if there are no values.
             continue;

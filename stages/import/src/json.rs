@@ -121,6 +121,9 @@ fn quote_words(bytes: &[u8]) -> Option<Vec<u8>> {
     replaced.then_some(out)
 }
 
+/// The largest time in ns. A sum of two of them fits an `i64`.
+const MOST_NS: i64 = 4_000_000_000_000_000_000;
+
 /// A value with its path.
 #[derive(Clone, Debug)]
 pub(crate) struct At<'a> {
@@ -209,11 +212,35 @@ impl<'a> At<'a> {
         })
     }
 
-    /// Returns a count: a non-negative whole number.
+    /// Returns a number of requests or the like.
+    pub(crate) fn small_count(&self) -> Result<i64, ImportError> {
+        let count = self.count()?;
+        match u32::try_from(count) {
+            Ok(_) => Ok(count),
+            Err(_) => Err(self.wrong(format!("a count was expected, found {count}"))),
+        }
+    }
+
+    /// Returns a moment: seconds since 1970.
+    pub(crate) fn moment(&self) -> Result<f64, ImportError> {
+        let number = self.number()?;
+        match (0.0..=MOST_NS as f64 / 1e9).contains(&number) {
+            true => Ok(number),
+            false => Err(self.wrong(format!(
+                "a time in seconds since 1970 was expected, found {}",
+                brief(self.value)
+            ))),
+        }
+    }
+
+    /// Returns a count, or nanoseconds since 1970: a non-negative whole number.
     pub(crate) fn count(&self) -> Result<i64, ImportError> {
         // Nanoseconds since 1970 have more digits than a double holds.
         if let Some(count) = self.value.as_i64().filter(|n| *n >= 0) {
-            return Ok(count);
+            return match count <= MOST_NS {
+                true => Ok(count),
+                false => Err(self.wrong(format!("the number {count} is out of range"))),
+            };
         }
         let number = self.number()?;
         if number < 0.0 || number.fract() != 0.0 || number > 9e15 {
@@ -248,7 +275,7 @@ impl<'a> At<'a> {
             ));
         }
         // A time above a century is certainly in another unit than stated.
-        if ns > 4e18 {
+        if ns > MOST_NS as f64 {
             return Err(self.wrong(format!("the time {} is out of range", self.value)));
         }
         Ok(ns.round() as i64)

@@ -69,14 +69,24 @@ pub(super) fn run(import: &Import, job: &Job<'_>) -> Result<Done, Failure> {
         match name.as_str() {
             ROWS => {
                 let rows = Request::read(&table).map_err(wrong)?;
-                let impossible = rows.iter().find_map(Request::impossible_count);
+                let impossible = rows.iter().find_map(Request::impossible);
                 if let Some(why) = impossible {
                     return Err(wrong(artifacts::TableError::new(why)));
                 }
                 file = source.name;
             }
-            "chunks" => drop(Chunk::read(&table).map_err(wrong)?),
-            "cell" => drop(Cell::read(&table).map_err(wrong)?),
+            "chunks" => {
+                let chunks = Chunk::read(&table).map_err(wrong)?;
+                if let Some(why) = chunks.iter().find_map(Chunk::impossible) {
+                    return Err(wrong(artifacts::TableError::new(why)));
+                }
+            }
+            "cell" => {
+                drop(Cell::read(&table).map_err(wrong)?);
+                if let Some(why) = contract::impossible_cell(&table) {
+                    return Err(wrong(artifacts::TableError::new(why)));
+                }
+            }
             _ => {}
         }
         done.outputs.push(Output {

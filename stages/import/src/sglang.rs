@@ -112,7 +112,7 @@ pub(crate) fn read(result: &At<'_>) -> Result<Imported, ImportError> {
     facts.tool_version = None;
     let limit = result
         .get("max_concurrency")
-        .map(|v| v.count())
+        .map(|v| v.small_count())
         .transpose()?;
     match result.get("request_rate") {
         // Python writes `Infinity`, which is not JSON and was read as a text.

@@ -19,7 +19,11 @@ pub(crate) fn tables(
     if imported.requests.iter().any(|row| row.chunks_ns.is_some()) {
         all.push(("chunks", chunks(&imported.requests)?));
     }
-    all.push(("cell", cell(import, imported, digest)?));
+    let about = cell(import, imported, digest)?;
+    if let Some(why) = contract::impossible_cell(&about) {
+        return Err(TableError::new(why));
+    }
+    all.push(("cell", about));
     if !imported.summary.is_empty() {
         all.push(("summary", summary(import, &imported.summary)?));
     }
@@ -92,7 +96,7 @@ fn request(request_id: i64, row: &Row) -> Request {
         schema_valid: None,
         send_lag_ns: row
             .send_lag_ns
-            .or_else(|| Some(row.sent_ns? - row.scheduled_ns?)),
+            .or_else(|| Some(row.sent_ns?.saturating_sub(row.scheduled_ns?))),
         in_flight_at_send: None,
         reads: None,
         received_bytes: None,
@@ -106,7 +110,7 @@ fn request(request_id: i64, row: &Row) -> Request {
 /// Makes the table `requests`: one row per request, in the file's order.
 fn requests(rows: &[Row]) -> Result<Table, TableError> {
     let rows: Vec<Request> = (0..).zip(rows).map(|(id, row)| request(id, row)).collect();
-    match rows.iter().find_map(Request::impossible_count) {
+    match rows.iter().find_map(Request::impossible) {
         Some(why) => Err(TableError::new(why)),
         None => Request::table(&rows),
     }
@@ -126,7 +130,11 @@ fn chunks(rows: &[Row]) -> Result<Table, TableError> {
         let times = row.chunks_ns.iter().flatten();
         times.map(move |at_ns| chunk(id, at_ns))
     });
-    Chunk::table(&chunks.collect::<Vec<_>>())
+    let chunks: Vec<Chunk> = chunks.collect();
+    match chunks.iter().find_map(Chunk::impossible) {
+        Some(why) => Err(TableError::new(why)),
+        None => Chunk::table(&chunks),
+    }
 }
 
 /// Makes the table `cell`: one row.

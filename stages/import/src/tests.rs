@@ -1,6 +1,7 @@
 //! Every reader, against a file that its tool wrote and against broken files.
 
 mod columns;
+mod hostile;
 
 use artifacts::Table;
 use contract::{RequestStatus, TokenSource};

@@ -97,6 +97,7 @@ pub(crate) fn read(result: &At<'_>) -> Result<Imported, ImportError> {
     if imported.requests.is_empty() {
         return Ok(imported);
     }
+    check_planned(result, &mut imported)?;
     if result.get("latencies").is_some() {
         imported.map(&[(
             "done_ns",
@@ -119,6 +120,42 @@ pub(crate) fn read(result: &At<'_>) -> Result<Imported, ImportError> {
     Ok(imported)
 }
 
+/// Compares the rows with the counts that the file states beside them.
+fn check_planned(result: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
+    let rows = imported.requests.len() as i64;
+    let failed = imported
+        .requests
+        .iter()
+        .filter(|row| row.status != RequestStatus::Ok);
+    let failed = failed.count() as i64;
+    if let Some(stated) = result.get("failed").filter(|v| v.value != failed) {
+        return Err(ImportError::at(
+            stated.path,
+            format!(
+                "{} requests failed, but {failed} in the lists",
+                stated.value
+            ),
+            "the lists and figures are from different runs; import the file that the tool wrote",
+        ));
+    }
+    let Some(planned) = imported.facts.expected_requests.filter(|n| *n != rows) else {
+        return Ok(());
+    };
+    if planned < rows {
+        return Err(ImportError::at(
+            format!("{}.num_prompts", result.path),
+            format!("{planned} requests were planned, but the lists have {rows}"),
+            "the lists and figures are from different runs; import the file that the tool wrote",
+        ));
+    }
+    // A data set with fewer prompts has this effect, too.
+    imported.warnings.push(format!(
+        "the file says that {planned} requests were planned (`num_prompts`), and it has only {rows}: if the others were \
+         lost, every figure leaves them out"
+    ));
+    Ok(())
+}
+
 fn facts(result: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
     let facts = &mut imported.facts;
     facts.model = result
@@ -129,10 +166,13 @@ fn facts(result: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
         .get("backend")
         .map(|v| v.text().map(str::to_owned))
         .transpose()?;
-    facts.expected_requests = result.get("num_prompts").map(|v| v.count()).transpose()?;
+    facts.expected_requests = result
+        .get("num_prompts")
+        .map(|v| v.small_count())
+        .transpose()?;
     let limit = result
         .get("max_concurrency")
-        .map(|v| v.count())
+        .map(|v| v.small_count())
         .transpose()?;
     match result.get("request_rate") {
         // Without a rate, a limit on concurrency means a closed loop.

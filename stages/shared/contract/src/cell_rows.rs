@@ -9,6 +9,7 @@ use pipeline::{Failure, InputCell};
 
 use crate::declare::Row as _;
 use crate::lineage::{LineageSource, SourceArtifact};
+use crate::possible::impossible_cell;
 use crate::requests::{Chunk, Request};
 
 /// Everything that the pure stages read from one load cell.
@@ -49,29 +50,6 @@ const PER_BYTE: u64 = 4;
 /// Approximate memory in bytes for a table with almost no rows: a few dozen columns.
 const TABLE: u64 = 16 << 10;
 
-/// The largest token count of one request. With this bound, a sum over 2³¹ rows fits an `i64`.
-const MOST_TOKENS: i64 = u32::MAX as i64;
-
-impl Request {
-    /// Returns the reason why a token count of the row is impossible, if one is. Rows of other tools may hold any number.
-    pub fn impossible_count(&self) -> Option<String> {
-        let counts = [
-            ("prompt_tokens", self.prompt_tokens),
-            ("cached_prompt_tokens", self.cached_prompt_tokens),
-            ("output_tokens", self.output_tokens),
-            ("reasoning_tokens", self.reasoning_tokens),
-            ("requested_output_tokens", self.requested_output_tokens),
-            ("first_chunk_tokens", self.first_chunk_tokens),
-        ];
-        let mut given = counts.into_iter().filter_map(|(name, n)| Some((name, n?)));
-        let (name, count) = given.find(|(_, count)| !(0..=MOST_TOKENS).contains(count))?;
-        let (id, attempt) = (self.request_id, self.attempt);
-        Some(format!(
-            "request {id}, attempt {attempt}: `{name}` is {count}, and a count is between 0 and {MOST_TOKENS}"
-        ))
-    }
-}
-
 impl CellRows {
     /// Returns whether the cell is an imported file that holds only aggregates.
     pub fn is_aggregate(&self) -> bool {
@@ -92,6 +70,9 @@ impl CellRows {
         let mut rows = Self::read_answers(store, stage, cell)?;
         if let Some((digest, chunks)) = table("chunks")? {
             let chunks = Chunk::read(&chunks).map_err(|e| unreadable(cell, "chunks", &e))?;
+            if let Some(message) = chunks.iter().find_map(Chunk::impossible) {
+                return Err(unreadable(cell, "chunks", &message));
+            }
             (rows.chunks_digest, rows.chunks) = (Some(digest), chunks);
         }
         for name in BESIDE {
@@ -112,8 +93,12 @@ impl CellRows {
         let (requests_digest, requests) = Self::table(store, cell, "requests")?
             .ok_or_else(|| wrong(&"the cell has no such output"))?;
         let requests = Request::read(&requests).map_err(|e| wrong(&e))?;
-        if let Some(message) = requests.iter().find_map(Request::impossible_count) {
+        if let Some(message) = requests.iter().find_map(Request::impossible) {
             return Err(wrong(&message));
+        }
+        let about = Self::table(store, cell, "cell")?.map(|(_, table)| table);
+        if let Some(message) = about.as_ref().and_then(impossible_cell) {
+            return Err(unreadable(cell, "cell", &message));
         }
         Ok(Self {
             place: CellName {
@@ -124,7 +109,7 @@ impl CellRows {
             requests,
             chunks_digest: None,
             chunks: Vec::new(),
-            cell: Self::table(store, cell, "cell")?.map(|(_, table)| table),
+            cell: about,
             server_metrics: None,
             beside: BTreeMap::new(),
         })

@@ -20,6 +20,7 @@ mod metrics;
 mod narrow;
 mod order;
 mod parameters;
+mod possible;
 mod replication;
 mod requests;
 mod settings;
@@ -61,6 +62,7 @@ pub use metrics::{
 pub use narrow::NarrowRows;
 pub use order::{compare, compare_all, in_order};
 pub use parameters::{Parameter, parameters};
+pub use possible::impossible_cell;
 pub use replication::{LevelScope, NotReplicated};
 pub use requests::{Chunk, Request};
 pub use settings::{Settings, canonical, inline_schema};
