@@ -64,6 +64,13 @@ pub(crate) fn must_be(path: &Path, wanted: Wanted) -> Result<(), Stop> {
         let empty = format!("the path of {} is empty", one(wanted));
         return Err(Stop::usage(empty).hint(format!("give {}", meant(wanted))));
     }
+    let stem = path.file_stem().unwrap_or_default();
+    let has_name = stem.as_encoded_bytes().iter().any(|byte| *byte != b'.');
+    if wanted == Wanted::Experiment && path.is_file() && !has_name {
+        let nameless = format!("{}: the file has no name before its ending", shown(path));
+        let remedy = "rename it, for example to `study.yaml`; its lock and its report take their names from it";
+        return Err(Stop::usage(nameless).hint(remedy));
+    }
     let Some(thing) = thing(path) else {
         if wanted == Wanted::Bundle && !path.exists() {
             let missing = format!("{}: no such file or folder", shown(path));

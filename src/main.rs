@@ -76,6 +76,7 @@ fn main() -> ExitCode {
 
 /// Does what the arguments say.
 fn work() -> ExitCode {
+    pipeline::temporary::settle();
     let mut arguments = std::env::args_os().skip(1);
     let first = arguments.next();
     // Another machine uses this one to prepare, start or sample an engine.

@@ -130,7 +130,7 @@ impl Project {
         }
         // A bundle's own index, if any, was made by another party and is never read. The index of a store that is not
         // writable cannot be opened. A temporary index serves for both.
-        let machine = |e: std::io::Error| Stop::refused_at(std::env::temp_dir().display(), &e);
+        let machine = |e: std::io::Error| Stop::refused_at(tempfile::env::temp_dir().display(), &e);
         let work = match self.work.get() {
             Some(work) => work,
             None => {

@@ -181,7 +181,7 @@ impl Job {
             fact: "slurm",
             start: None,
             facts: BTreeMap::new(),
-            temporary: given("SLURM_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from),
+            temporary: given("SLURM_TMPDIR").map_or_else(tempfile::env::temp_dir, PathBuf::from),
             folder: None,
         })
     }
@@ -200,7 +200,7 @@ impl Job {
             // Two pods of one Job may run at the same time: on a lost node, and on another one.
             start: given(variable::UID),
             facts: facts.collect(),
-            temporary: std::env::temp_dir(),
+            temporary: tempfile::env::temp_dir(),
             folder: None,
         })
     }

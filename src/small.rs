@@ -220,7 +220,7 @@ pub(crate) struct Small {
 /// # Errors
 /// If one of its tables cannot be read.
 pub(crate) fn open(folder: &Path) -> Result<Small, Stop> {
-    let fault = |e: std::io::Error| Stop::refused_at(std::env::temp_dir().display(), &e);
+    let fault = |e: std::io::Error| Stop::refused_at(tempfile::env::temp_dir().display(), &e);
     let work = pipeline::temporary::of_the_system("benchtrail-load");
     let work = work.map_err(fault)?;
     std::fs::create_dir(work.path().join(".benchtrail")).map_err(fault)?;

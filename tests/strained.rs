@@ -104,6 +104,63 @@ fn a_disk_that_refuses_a_page_or_a_table_leaves_the_file_that_was_there() {
 }
 
 #[test]
+fn an_empty_name_of_the_temporary_folder_counts_as_none() {
+    let project = Project::new();
+    project.run(["run", STUDY]).ok();
+    let publish = ["publish", STUDY, "--author", "A", "--out", "bundle"];
+    project.run(publish).ok();
+    for words in [&["verify", "bundle"][..], &["reproduce", "bundle"]] {
+        let mut command = project.command(words);
+        let ended: Outcome = command
+            .env("TMPDIR", "")
+            .output()
+            .expect("it starts")
+            .into();
+        ended.ok();
+    }
+}
+
+#[test]
+fn an_experiment_whose_file_has_no_name_is_refused_where_it_is() {
+    let project = Project::new();
+    for name in ["..yaml", "...yaml", "experiments/..yaml"] {
+        fs::copy(project.path().join(STUDY), project.path().join(name)).expect("a copy");
+        for command in ["plan", "run"] {
+            let refused = project.run([command, name]);
+            assert_eq!(refused.code, Some(2), "{name}: {}", refused.stderr);
+            let expected =
+                format!("error: {name}: the file has no name before its ending\nhint: rename it");
+            assert!(refused.stderr.starts_with(&expected), "{}", refused.stderr);
+        }
+    }
+}
+
+#[test]
+fn names_with_hidden_characters_are_not_published_and_the_remedy_is_named() {
+    let project = Project::new();
+    let name = "experiments/odd\u{1b}.yaml";
+    fs::copy(project.path().join(STUDY), project.path().join(name)).expect("a copy");
+    project.run(["run", name]).ok();
+    let refused = project.run(["publish", name, "--author", "A"]);
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("rename the file"),
+        "{}",
+        refused.stderr
+    );
+    for author in ["", " ", "A\nB", "A\u{1b}[31m"] {
+        let refused = project.run(["publish", STUDY, "--author", author]);
+        assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("one line of text"),
+            "{}",
+            refused.stderr
+        );
+        assert!(!refused.stderr.contains('\u{1b}'), "{}", refused.stderr);
+    }
+}
+
+#[test]
 fn a_missing_temporary_folder_is_reported_with_the_remedy() {
     let project = Project::new();
     project.run(["run", STUDY]).ok();

@@ -183,12 +183,20 @@ fn open_itself(folder: &Path) -> io::Result<File> {
     options.read(true).open(folder)
 }
 
+/// Lets an empty `TMPDIR` count as none, as most programs do. The standard library takes it for the working folder.
+pub fn settle() {
+    if std::env::temp_dir().as_os_str().is_empty() {
+        // It fails only if a place was chosen before.
+        let _settled = tempfile::env::override_temp_dir(Path::new("/tmp"));
+    }
+}
+
 /// Makes such a folder where the system keeps temporary files.
 ///
 /// # Errors
 /// If there is no such place, or it cannot be written; the error names the remedy.
 pub fn of_the_system(prefix: &str) -> io::Result<tempfile::TempDir> {
-    folder(&std::env::temp_dir(), prefix).map_err(|e| {
+    folder(&tempfile::env::temp_dir(), prefix).map_err(|e| {
         let message = format!(
             "temporary files cannot be written here ({e}); set `TMPDIR` to a folder that can be written"
         );

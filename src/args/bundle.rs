@@ -17,7 +17,7 @@ pub(crate) struct PublishArgs {
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
     /// Name of an author to cite; may be repeated.
-    #[arg(long, value_name = "NAME", required = true)]
+    #[arg(long, value_name = "NAME", required = true, value_parser = parse_author)]
     pub(crate) author: Vec<String>,
     /// License of the results, as an SPDX identifier.
     #[arg(long, value_name = "ID", default_value = "CC-BY-4.0", value_parser = parse_license)]
@@ -77,6 +77,16 @@ fn parse_rule() -> PossibleValuesParser {
 }
 
 /// Reads an SPDX license identifier; does not check that it exists.
+fn parse_author(text: &str) -> Result<String, String> {
+    match text.trim().is_empty() || text.chars().any(pipeline::place::is_hidden) {
+        false => Ok(text.to_owned()),
+        true => Err(
+            "a name is one line of text without hidden characters, such as 'Ada Lovelace'"
+                .to_owned(),
+        ),
+    }
+}
+
 fn parse_license(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+');
     if !text.is_empty() && text.chars().all(plain) {

@@ -234,7 +234,7 @@ fn store_folder(store: &Path) -> Diagnosis {
 
 /// Checks that the folder of temporary files can be written: `load` without `--out` and dry runs need it.
 fn temporary_folder() -> Diagnosis {
-    let folder = std::env::temp_dir();
+    let folder = tempfile::env::temp_dir();
     let tried = try_to_write(&folder).map_err(|e| format!("cannot be written: {e}"));
     let what = format!("temporary folder {}", folder.display());
     Diagnosis::of(

@@ -36,7 +36,7 @@ impl Bundle {
     /// If it is not a bundle.
     pub fn open(path: &Path) -> Result<Self, BundleError> {
         let work = pipeline::temporary::of_the_system("benchtrail-bundle")
-            .map_err(|e| BundleError::Io(std::env::temp_dir(), e))?;
+            .map_err(|e| BundleError::Io(tempfile::env::temp_dir(), e))?;
         let root = if path.is_dir() {
             path.to_owned()
         } else if path.is_file() {

@@ -109,7 +109,11 @@ impl Sources {
             let place = place.ok_or_else(|| {
                 BundleError::Study(format!("the name of {} is not text", path.display()))
             })?;
-            BundlePath::new(place).map_err(|e| BundleError::Study(e.to_string()))
+            BundlePath::new(place).map_err(|e| {
+                BundleError::Study(format!(
+                    "{e}: rename the file; names in a bundle have no hidden characters, no `\\` and at most 64 folders"
+                ))
+            })
         };
         let mut placed = Vec::new();
         for (path, digest) in carried {
