@@ -92,25 +92,33 @@ fn a_number_without_a_trace_is_an_error_before_anything_is_measured() {
 #[test]
 fn a_name_that_no_table_has_is_an_error() {
     for line in [
-        "{{ row(\"results.comparison\", {\"metric\": \"output_throughput\"}).show(\"holm_q\") }}",
-        "{{ row(\"results.ladder\", {\"workload\": \"shortdecode\", \"concurrency\": 1}).show(\"n\") }}",
+        "{% set t = \"results.comparison\" %}{{ row(t, {\"metric\": \"output_throughput\"}).show(\"holm_q\") }}",
+        "{% set t = \"results.ladder\" %}{{ row(t, {\"workload\": \"shortdecode\", \"concurrency\": 1}).show(\"n\") }}",
     ] {
         let project = with_line(line);
         let list = findings(&project, QUICKSTART);
         assert!(matches!(list.as_slice(), [(true, _)]), "{line}: {list:?}");
         assert_eq!(project.run(["plan", QUICKSTART, "--dry-run"]).code, Some(2));
     }
-    // The tables of a stage are known without a dry run.
-    let project = with_line("{{ value(\"results.laddr\", none, \"n\") }}");
-    let outcome = project.run(["plan", QUICKSTART]);
-    assert_eq!(outcome.code, Some(2));
-    assert!(
-        outcome
-            .stderr
-            .contains("the stage `results` has no table `laddr`"),
-        "{}",
-        outcome.stderr
-    );
+    // What the text of the template names is known without a dry run.
+    for (line, message) in [
+        (
+            "{{ value(\"results.laddr\", none, \"n\") }}",
+            "the stage `results` has no table `laddr`",
+        ),
+        (
+            "{{ row(\"results.comparison\", {\"metric\": \"output_throughput\"}).show(\"holm_q\") }}",
+            "the table `results.comparison` has no column `holm_q`",
+        ),
+        (
+            "{{ row(\"results.ladder\", {\"workload\": \"shortdecode\", \"concurrency\": 1}).show(\"n\") }}",
+            "`shortdecode` is not a label of the axis `workload`",
+        ),
+    ] {
+        let outcome = with_line(line).run(["plan", QUICKSTART]);
+        assert_eq!(outcome.code, Some(2), "{line}");
+        assert!(outcome.stderr.contains(message), "{}", outcome.stderr);
+    }
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod engines;
 mod errors;
 mod explore;
 mod first_hour;
+mod first_plan;
 mod foreign;
 mod generators;
 mod groups;

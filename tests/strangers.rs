@@ -360,11 +360,11 @@ fn a_template_with_a_label_or_a_column_that_does_not_exist_is_an_error() {
     for (template, expected) in [
         (
             "{{ count(\"results.cells\", {\"configuration\": \"bathed\"}) }}",
-            "`bathed` is not a label of the axis `configuration`; did you mean `batched`?",
+            "`bathed` is not a label of the axis `configuration`",
         ),
         (
             "{% for r in rows(\"results.cells\", {\"clients\": 3}) %}{{ r.show(\"ttft_ms_p50\") }}{% endfor %}",
-            "`3` is not a label of the axis `clients`; the labels of `clients` are `1`, `2`, `4`, `8`",
+            "`3` is not a label of the axis `clients`",
         ),
         (
             "{{ value(\"results.means\", {\"configuration\": \"serial\", \"clients\": 9}, \"output_throughput_mean\") }}",
@@ -372,15 +372,15 @@ fn a_template_with_a_label_or_a_column_that_does_not_exist_is_an_error() {
         ),
         (
             "{% for r in rows(\"results.cells\", {\"configuration\": [\"serial\", \"batch\"]}) %}{{ r.configuration }}{% endfor %}",
-            "`batch` is not a label of the axis `configuration`; did you mean `batched`?",
+            "`batch` is not a label of the axis `configuration`",
         ),
         (
             "{% for r in rows(\"results.cells\") %}{% if r.ttft_p50 > 1 %}x{% endif %}{% endfor %}",
-            "`results.cells` has no column `ttft_p50`; did you mean `ttft_ms_p50`?",
+            "`results.cells` has no column `ttft_p50`",
         ),
         (
             "{% for r in rows(\"results.cells\") %}{{ r.configuratoin }}{% endfor %}",
-            "`results.cells` has no column `configuratoin`; did you mean `configuration`?",
+            "`results.cells` has no column `configuratoin`",
         ),
     ] {
         let message = simulated(&project, template);
@@ -393,7 +393,7 @@ fn a_template_with_a_label_or_a_column_that_does_not_exist_is_an_error() {
     for (template, expected) in [
         (
             "{{ count(\"results.cells\", {\"clients\": \"4\"}) }}",
-            "the label `4` of the axis `clients` is no text: write it without quotes",
+            "the label `4` of the axis `clients` is no text",
         ),
         (
             "{{ table(\"cells\", where={\"clients\": 4}) }}",
@@ -531,7 +531,7 @@ fn keys_in_the_wrong_place_are_met_with_the_place() {
     let more = |key: &str| format!("requests: 16\n    {key}");
     let figure = |keys: &str| {
         format!(
-            "{report}, figures: {{f: {{kind: ladder, {keys}, x: clients, title: T, caption: C}}}}"
+            "{report}, figures: {{f: {{kind: ladder, {keys}, x: clients, y: output_throughput_mean, title: T, caption: C}}}}"
         )
     };
     let models = |model: &str| format!("models: {{served: {{title: S, {model}}}}}\naxes:");
@@ -576,8 +576,8 @@ fn the_setting_of_a_figure_that_is_wrong_is_named() {
         ),
         (
             "tables: {t: {from: results.means, columns: [clients], where: {configuration: bathed}, caption: C}}",
-            "stages.report",
-            "`bathed` is not a label of the axis `configuration`; did you mean `batched`?",
+            "stages.report.tables.t.where.configuration",
+            "`bathed` is not a label of the axis `configuration`\n",
         ),
     ] {
         let study = format!(

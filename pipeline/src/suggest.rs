@@ -96,29 +96,8 @@ where
 {
     let candidates: Vec<Names::Item> = candidates.into_iter().collect();
     let mut names: Vec<&str> = candidates.iter().map(AsRef::as_ref).collect();
-    if let Some(question) = nearest(word, names.iter().copied()) {
-        return question;
-    }
-    if let Some(file) = word
-        .strip_suffix(".yaml")
-        .or_else(|| word.strip_suffix(".yml"))
-    {
-        // `hardware definitions` are in the folder `hardware`.
-        let folder = what.split(' ').next().unwrap_or(what);
-        let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
-        return format!(
-            "name it without folder and ending: `{name}`; it is found in {folder}/{name}.yaml beside the experiment"
-        );
-    }
-    // Of many names, those with the word as one of their parts: `chat` for `openai-chat`.
-    let typed = word.to_lowercase();
-    let partly = names.iter().copied().filter(|name| {
-        let mut parts = name.split(['-', '_']);
-        parts.any(|part| part.to_lowercase() == typed)
-    });
-    let partly: Vec<&str> = partly.collect();
-    if names.len() > OFFERED && (1..=OFFERED).contains(&partly.len()) {
-        return format!("did you mean {}?", either(&partly));
+    if let Some(remedy) = resembling(word, what, &names) {
+        return remedy;
     }
     match names.len() {
         0 => format!("there are no {what}"),
@@ -137,6 +116,36 @@ where
             )
         }
     }
+}
+
+/// Returns a remedy for an unknown name among `what` (a plural) that names what was probably meant; `None` if the name
+/// resembles none.
+pub fn resembling(word: &str, what: &str, names: &[&str]) -> Option<String> {
+    if let Some(question) = nearest(word, names.iter().copied()) {
+        return Some(question);
+    }
+    if let Some(file) = word
+        .strip_suffix(".yaml")
+        .or_else(|| word.strip_suffix(".yml"))
+    {
+        // `hardware definitions` are in the folder `hardware`.
+        let folder = what.split(' ').next().unwrap_or(what);
+        let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
+        return Some(format!(
+            "name it without folder and ending: `{name}`; it is found in {folder}/{name}.yaml beside the experiment"
+        ));
+    }
+    // Of many names, those with the word as one of their parts: `chat` for `openai-chat`.
+    let typed = word.to_lowercase();
+    let partly = names.iter().copied().filter(|name| {
+        let mut parts = name.split(['-', '_']);
+        parts.any(|part| part.to_lowercase() == typed)
+    });
+    let partly: Vec<&str> = partly.collect();
+    if names.len() > OFFERED && (1..=OFFERED).contains(&partly.len()) {
+        return Some(format!("did you mean {}?", either(&partly)));
+    }
+    None
 }
 
 /// Formats alternatives: "`a`, `b` or `c`".

@@ -91,7 +91,14 @@ fn declared(
         let hint = axes_for(section);
         sink.add(Mistake::new(section.span, &[Step::Key("axes".into())], message).hint(hint));
     }
-    for (key, node) in section.map(Node::entries).unwrap_or_default() {
+    // The items of a list of mappings are read as well, so that a stage that names them has no further mistake.
+    let entries = section
+        .into_iter()
+        .flat_map(|section| match &section.value {
+            Value::List(items) => items.iter().flat_map(Node::entries).collect(),
+            _ => section.entries().iter().collect::<Vec<_>>(),
+        });
+    for (key, node) in entries {
         let route = [Step::Key("axes".into()), Step::Key(key.text.clone())];
         let mut out = Vec::new();
         check_name(&key.text, "axis", key.span, &route, &mut out);
@@ -140,6 +147,16 @@ fn any_text(node: &Node, test: &dyn Fn(&str) -> bool) -> bool {
 
 /// Returns the remedy for a section `axes` that is not a mapping.
 fn axes_for(section: &Node) -> String {
+    if let Some((key, _)) = section
+        .items()
+        .iter()
+        .find_map(|item| item.entries().first())
+    {
+        return format!(
+            "axes are a mapping, not a list: remove the `- ` before `{}`",
+            key.text
+        );
+    }
     let named = match &section.value {
         Value::Text(text) => Some(text.as_str()),
         Value::List(items) => items.iter().find_map(Node::text),

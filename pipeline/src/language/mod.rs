@@ -73,6 +73,7 @@ mod spec;
 mod stages;
 mod torn;
 mod tree;
+mod unknown_names;
 mod unused;
 mod variant;
 

@@ -13,7 +13,9 @@ use super::stages::{Draft, Drafts};
 use super::tree::{Node, Value};
 use crate::experiment::Stage;
 use crate::ids::{AxisId, LocalCell, StageId};
-use crate::stage::{Class, Json, KnownStage, KnownTable, Library, Needed, Problem, Step};
+use crate::stage::{
+    Class, Json, KnownAxis, KnownStage, KnownTable, Library, Needed, Problem, Step,
+};
 
 /// The stages of an experiment in order, with their drafts.
 pub(super) struct Stages<'a> {
@@ -154,9 +156,19 @@ fn check_names(all: &Stages<'_>, number: StageId, library: &Layers<'_>, sink: &S
         .iter()
         .map(|need| known_tables(all, *need, library))
         .collect();
+    let axes: Vec<KnownAxis> = all
+        .axes
+        .iter()
+        .filter(|axis| !axis.broken)
+        .map(|axis| KnownAxis {
+            name: axis.name.clone(),
+            labels: axis.labels.clone(),
+            left_out: axis.dropped.clone(),
+        })
+        .collect();
     let written = stage.parameter_sets.iter().zip(&all.written[number]);
     for (parameters, settings) in written {
-        for problem in kind.unknown_names(parameters, &stages, library) {
+        for problem in kind.unknown_names(parameters, &stages, &axes) {
             let in_definition = library.mistake(&problem);
             sink.add(in_definition.unwrap_or_else(|| draft.mistake_in(settings, problem)));
         }
@@ -177,6 +189,7 @@ fn known_tables(all: &Stages<'_>, number: StageId, library: &dyn Library) -> Kno
             match all.iter_mut().find(|other| other.name == table.name) {
                 None => all.push(table),
                 Some(other) => {
+                    other.axes.retain(|axis| table.axes.contains(axis));
                     other.columns =
                         other
                             .columns
@@ -194,6 +207,7 @@ fn known_tables(all: &Stages<'_>, number: StageId, library: &dyn Library) -> Kno
     for table in tables.iter_mut().flatten() {
         if let Some(columns) = &mut table.columns {
             columns.extend(coordinates());
+            table.axes.extend(coordinates());
         }
     }
     KnownStage {

@@ -70,6 +70,11 @@ pub(super) fn remedy(text: &str, at: Marker, reason: &str) -> String {
     if let Some(hint) = indentation(text, at) {
         return hint;
     }
+    if reason.contains("mapping values are not allowed")
+        && let Some((number, key)) = key_without_a_space(text, at)
+    {
+        return format!("put a space after the colon: `{key}: …` on line {number}");
+    }
     if reason.contains("mapping values are not allowed") {
         return "put the value in quotes if its text has a `: `; otherwise check the indentation"
             .to_owned();

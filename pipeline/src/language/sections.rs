@@ -4,9 +4,11 @@ use super::check::Checker;
 use super::check_name;
 use super::declared_axes::replaced;
 use super::diagnostics::{Mistake, MistakeKind, Sink, Span};
-use super::grammar::file_keys;
+use super::grammar::{common_schema, file_keys};
 use super::interpolate::{Scope, Values};
+use super::other_kinds::separated;
 use super::parameters::check_profile_set;
+use super::stages::common_keys;
 use super::tree::{Node, Value};
 use crate::stage::{Json, Registry, Step};
 use crate::suggest::{closest, list, remedy};
@@ -118,6 +120,14 @@ pub(super) fn check_root(
     };
     let mut out = with_values.check(schema, &part(&|k| here(k) && !is_collection(k)), &[]);
     out.retain(|m| m.kind != MistakeKind::MissingKey || !m.route.is_empty());
+    // A key of a stage beside the stages is reported as such.
+    let stages = root.get("stages").map(Node::entries).unwrap_or_default();
+    let (_, strays) = separated(stages, &common_keys(&common_schema()), registry);
+    out.retain(|m| {
+        strays
+            .iter()
+            .all(|stray| !m.route.starts_with(&stray.route()))
+    });
     let mut rest = schema.clone();
     if let Some(properties) = rest["properties"].as_object_mut() {
         for (key, property) in properties.iter_mut() {

@@ -9,8 +9,9 @@ use super::check::Checker;
 use super::diagnostics::{Mistake, MistakeKind, Sink, Span};
 use super::grammar::common_schema;
 use super::interpolate::{Scope, Values};
-use super::other_kinds::{keys_of, of_another_kind};
+use super::other_kinds::{is_stage, keys_of, of_another_kind, separated};
 use super::tree::{Key, Node, Value};
+use super::unknown_names::{self, UnknownName};
 use crate::ids::{AxisId, DraftId, StageId};
 use crate::stage::{Coordinates, Problem, Registry, StageKind, Step};
 use crate::suggest::{closest, did_you_mean, list, remedy};
@@ -99,10 +100,13 @@ pub(crate) fn drafts<'a>(
     registry: &'a Registry,
     sink: &Sink,
 ) -> TiVec<DraftId, Draft<'a>> {
-    let entries = section.entries();
     let schema = common_schema();
     let common = common_keys(&schema);
+    let (entries, strays) = separated(section.entries(), &common, registry);
+    strays.iter().for_each(|stray| sink.add(stray.mistake()));
     let stage_names: Vec<&str> = entries.iter().map(|(key, _)| key.text.as_str()).collect();
+    let axis_names: Vec<&str> = axes.iter().map(|a| a.name.as_str()).collect();
+    let (mut unknown_stages, mut unknown_axes) = (Vec::new(), Vec::new());
     let mut drafts = TiVec::new();
     for (key, node) in entries {
         let mut draft = Draft {
@@ -125,18 +129,7 @@ pub(crate) fn drafts<'a>(
             labels: &[],
         };
         let expand = |text: &str, span: Span, route: &[Step]| scope.values(text, span, route);
-        let constant: Vec<(Key, Node)> = node
-            .entries()
-            .iter()
-            .filter(|(k, _)| {
-                common.contains(&k.text) && !["timeout", "retries"].contains(&k.text.as_str())
-            })
-            .cloned()
-            .collect();
-        let constant = Node {
-            span: key.span,
-            value: Value::Map(constant),
-        };
+        let constant = constant_keys(node, key.span, &common);
         let checker = Checker {
             expand: Some(&expand),
             ..Checker::of(&schema)
@@ -146,7 +139,7 @@ pub(crate) fn drafts<'a>(
             .iter_mut()
             .find(|m| m.kind == MistakeKind::MissingKey && m.route.len() == 2);
         if let Some(missing) = missing {
-            explain_missing_kind(missing, (key, node), entries, &common, registry);
+            explain_missing_kind(missing, (key, node), section.entries(), &common, registry);
         }
         out.extend(mistakes);
         if let Some(kind) = node.get("kind")
@@ -167,19 +160,42 @@ pub(crate) fn drafts<'a>(
             draft.kind = None;
             out.push(mistake);
         }
-        draft.needs = positions(&draft, "needs", "stage", &stage_names, &mut out);
-        let axis_names: Vec<&str> = axes.iter().map(|a| a.name.as_str()).collect();
-        draft.over = positions(&draft, "over", "axis", &axis_names, &mut out);
+        draft.needs = positions(&draft, "needs", &stage_names, &mut unknown_stages, &mut out);
+        let before = unknown_axes.len();
+        draft.over = positions(&draft, "over", &axis_names, &mut unknown_axes, &mut out);
         // Other mistakes do not prevent further checks: without `needs`, for example, the settings can still be
         // checked.
         let decides = |m: &Mistake| matches!(m.route.get(2), Some(Step::Key(k)) if k == "kind" || k == "over");
         draft.broken = draft.kind.is_none()
             || out.iter().any(decides)
+            || strays.iter().any(|stray| stray.stage == draft.name)
+            || unknown_axes.len() > before
             || draft.over.iter().any(|a| axes[*a].broken);
         out.into_iter().for_each(|m| sink.add(m));
         drafts.push(draft);
     }
+    // A stage inside another one is reported as such.
+    let inside = section.entries().iter();
+    let inside = inside.flat_map(|(_, stage)| stage.entries());
+    let inside = inside.filter(|(_, value)| is_stage(value, &registry.kinds));
+    let inside: Vec<&str> = inside.map(|(key, _)| key.text.as_str()).collect();
+    unknown_stages.retain(|unknown| !inside.contains(&unknown.name.as_str()));
+    let of_stages = unknown_names::of_stages(unknown_stages, &drafts.raw);
+    let of_axes = unknown_names::of_axes(unknown_axes, &drafts.raw, axes);
+    let of_names = of_stages.into_iter().chain(of_axes);
+    of_names.for_each(|mistake| sink.add(mistake));
     drafts
+}
+
+/// Returns the keys of a stage that every stage has and that are the same for all of its cells.
+fn constant_keys(node: &Node, span: Span, common: &[String]) -> Node {
+    let entries = node.entries().iter().filter(|(key, _)| {
+        common.contains(&key.text) && !["timeout", "retries"].contains(&key.text.as_str())
+    });
+    Node {
+        span,
+        value: Value::Map(entries.cloned().collect()),
+    }
 }
 
 /// Returns the key that stands in place of `kind`, and its value.
@@ -482,38 +498,27 @@ fn own_settings(node: &Node, span: Span, common: &[String]) -> Node {
     }
 }
 
-/// Returns the positions of the names in a list, reporting unknown and repeated ones.
+/// Returns the positions of the names in a list; collects unknown names, and reports repeated ones.
 fn positions<Id: From<usize> + PartialEq>(
     draft: &Draft,
     key: &str,
-    what: &str,
     names: &[&str],
+    unknown: &mut Vec<UnknownName>,
     out: &mut Vec<Mistake>,
 ) -> Vec<Id> {
     let mut ids = Vec::new();
-    for (i, item) in draft
-        .node
-        .get(key)
-        .map(Node::items)
-        .unwrap_or_default()
-        .iter()
-        .enumerate()
-    {
+    let items = draft.node.get(key).map(Node::items).unwrap_or_default();
+    for (i, item) in items.iter().enumerate() {
         let mut route = draft.route(&[key]);
         route.push(Step::Index(i));
         let Some(name) = item.text() else { continue };
         let Some(position) = names.iter().position(|n| *n == name).map(Id::from) else {
-            let others = names
-                .iter()
-                .copied()
-                .filter(|n| what == "axis" || *n != draft.name);
-            let plural = if what == "axis" {
-                "axes"
-            } else {
-                "other stages"
-            };
-            let mistake = Mistake::new(item.span, &route, format!("unknown {what} `{name}`"));
-            out.push(mistake.hint(remedy(name, plural, others)));
+            unknown.push(UnknownName {
+                user: draft.name.to_owned(),
+                name: name.to_owned(),
+                span: item.span,
+                route,
+            });
             continue;
         };
         if ids.contains(&position) {

@@ -10,7 +10,7 @@ use super::diagnostics::{Mistake, MistakeKind, Span};
 use super::expand::Context;
 use super::grammar::{common_schema, file_keys};
 use super::interpolate::{MERGE, Scope, merged};
-use super::other_kinds::{keys_of, kind_with};
+use super::other_kinds::{is_stage, keys_of, kind_with};
 use super::rules::reason;
 use super::settings::DurationText;
 use super::stages::{Draft, coordinates, path_remedy};
@@ -176,6 +176,13 @@ impl Variant {
             let node = self
                 .settings
                 .nearest(mistake.route.get(2..).unwrap_or_default());
+            if let (MistakeKind::UnknownKey, [_, _, Step::Key(key)]) =
+                (mistake.kind, mistake.route.as_slice())
+                && is_stage(node, context.library.kinds())
+            {
+                mistake.message = format!("the stage `{key}` is inside the stage `{}`", draft.name);
+                mistake.hint = Some(format!("indent it like the stage `{}`", draft.name));
+            }
             if let Some(name) = scope.named_without_sign(node)
                 && mistake.kind == MistakeKind::Other
             {

@@ -10,7 +10,7 @@ use super::control::Control;
 use super::input::{Input, Study};
 use super::output::{Adopted, Artifact, Done};
 use super::settings::{
-    Json, KnownStage, KnownTable, Library, Needed, PlannedTable, Problem, Shipped,
+    Json, KnownAxis, KnownStage, KnownTable, Library, Needed, PlannedTable, Problem, Shipped,
 };
 use super::status::{CellStatus, Failure};
 use crate::effect::Effect;
@@ -257,12 +257,12 @@ pub trait StageKind: Send + Sync {
     }
 
     /// Reports names in the canonical parameters of a pure stage that are not those of a table or a column that the
-    /// needed stages can write.
+    /// needed stages can write, and labels that are not those of an axis.
     fn unknown_names(
         &self,
         _parameters: &Json,
         _stages: &[KnownStage],
-        _library: &dyn Library,
+        _axes: &[KnownAxis],
     ) -> Vec<Problem> {
         Vec::new()
     }

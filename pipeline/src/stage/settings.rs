@@ -123,6 +123,19 @@ pub struct KnownTable {
     pub name: String,
     /// Every column that it can have, except for the coordinates of its cell; `None` if they are unknown.
     pub columns: Option<Vec<String>>,
+    /// Those of its columns that contain only labels of the axis of the same name.
+    pub axes: Vec<String>,
+}
+
+/// An axis of the study, as planning knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnownAxis {
+    /// Its name.
+    pub name: String,
+    /// Its labels.
+    pub labels: Vec<Scalar>,
+    /// The labels that the profile or the command line leaves out.
+    pub left_out: Vec<Scalar>,
 }
 
 /// The tables of a needed stage, as planning knows them.

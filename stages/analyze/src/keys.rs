@@ -46,7 +46,41 @@ pub(crate) fn keys(
             keys.remove(&name);
         }
     }
-    let added: &[&str] = match operator {
+    for name in added(operator) {
+        // If an axis has this name, the operator's key has the operator's name as well.
+        if keys.contains(*name) {
+            keys.insert(format!("{}_{name}", operator.replace('-', "_")));
+        }
+        keys.insert((*name).to_owned());
+    }
+    keys
+}
+
+/// The operators whose key columns can contain other values than the labels of the axis of the same name.
+const OTHER_VALUES: [&str; 5] = ["facts", "identity", "margins", "published", "sql"];
+
+/// Returns those key columns of a table that contain only labels of the axis of the same name.
+pub(crate) fn of_axes(
+    operator: &str,
+    parameters: &Json,
+    keys: &BTreeSet<String>,
+    axes: &[String],
+    earlier: &Keys,
+) -> BTreeSet<String> {
+    if OTHER_VALUES.contains(&operator) {
+        return BTreeSet::new();
+    }
+    let tables = earlier.keys().map(|name| (name.clone(), Json::Null));
+    let tables = sources(parameters, &tables.collect());
+    let mut keys: Vec<&String> = keys.iter().filter(|key| axes.contains(key)).collect();
+    keys.retain(|key| !added(operator).contains(&key.as_str()));
+    let read = |key: &&String| tables.iter().all(|table| earlier[table].contains(*key));
+    keys.into_iter().filter(read).cloned().collect()
+}
+
+/// Returns the key columns that an operator adds.
+fn added(operator: &str) -> &'static [&'static str] {
+    match operator {
         "requests" => &["request_id", "attempt"],
         "goodput" => &["objective"],
         "identity" => &["identity"],
@@ -55,15 +89,7 @@ pub(crate) fn keys(
         "correlation" => &["x", "y", "coefficient"],
         "paired-comparison" | "unpaired-comparison" | "paired-deltas" | "crossover" => &["metric"],
         _ => &[],
-    };
-    for name in added {
-        // If an axis has this name, the operator's key has the operator's name as well.
-        if keys.contains(*name) {
-            keys.insert(format!("{}_{name}", operator.replace('-', "_")));
-        }
-        keys.insert((*name).to_owned());
     }
-    keys
 }
 
 /// Reports the parameters that name a key column which the table they read cannot have. Without axes, nothing is known.

@@ -19,6 +19,7 @@ use crate::intake::{
 };
 use crate::keys::{self, Keys};
 use crate::make::{Maker, Witness, tests};
+use crate::needed::unneeded_stages;
 use crate::operator::{Operator, Reads, Scope};
 use crate::operators::ALL;
 use crate::operators::family::Shares;
@@ -44,7 +45,7 @@ pub(crate) const PUBLISHED: &str = "published";
 const FACTS: &str = "facts";
 
 /// The operator of queries.
-const SQL: &str = "sql";
+pub(crate) const SQL: &str = "sql";
 
 /// One table in canonical form.
 #[derive(Serialize, Deserialize)]
@@ -163,7 +164,7 @@ impl StageKind for Analyze {
                 "additionalProperties": {
                     "type": "object",
                     "properties": {
-                        "operator": {"type": "string", "enum": names, "description": "The \
+                        "operator": {"type": "string", "enum": names, "x-listed-by": "benchtrail list operators", "description": "The \
                         operator that computes the table; without it, the table comes from a `file`.",
                         "x-other-words": other_words(), "x-other-parts": other_parts()}
                     },
@@ -330,41 +331,6 @@ fn missing_stages(tables: &[Planned], needs: &[Needed<'_>]) -> Vec<Problem> {
         problems.push(problem);
     }
     problems.extend(unneeded_stages(tables, needs));
-    problems
-}
-
-/// Reports queries over the rows of a stage that `needs` does not list.
-fn unneeded_stages(tables: &[Planned], needs: &[Needed<'_>]) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    let stages: Vec<&str> = needs.iter().map(|need| need.stage).collect();
-    for table in tables.iter().filter(|table| table.operator == SQL) {
-        let query = table.parameters["query"].as_str().unwrap_or_default();
-        for (stage, output) in query::mentioned(query)
-            .iter()
-            .filter_map(|name| name.rsplit_once('.'))
-        {
-            let raw = contract::LOAD_TABLES.iter().any(|spec| spec.name == output);
-            if !raw
-                || stages
-                    .iter()
-                    .any(|needed| needed.eq_ignore_ascii_case(stage))
-            {
-                continue;
-            }
-            let message = format!(
-                "the query reads `{stage}.{output}`, but the stage does not need `{stage}`"
-            );
-            let mut problem = Problem::at(&["tables", &table.name, "query"], message).hint(remedy(
-                stage,
-                "stages it needs",
-                &stages,
-            ));
-            if let Some(part) = query::place_of_name(query, &format!("{stage}.{output}")) {
-                problem = problem.part(query, part);
-            }
-            problems.push(problem);
-        }
-    }
     problems
 }
 

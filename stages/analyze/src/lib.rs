@@ -15,6 +15,7 @@ mod keys;
 mod kind;
 mod lost_requests;
 mod make;
+mod needed;
 mod operator;
 mod operators;
 mod other_words;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use artifacts::Scalar;
 use contract::Settings;
-use pipeline::suggest::remedy;
+use pipeline::suggest::{closest, remedy};
 use pipeline::{CellStatus, Control, Failure, Json, Library, Problem, Step};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::frame::{Absence, Frame, Spec};
 use crate::intake::{AGGREGATE, Load, SEVERAL_LOADS, choose, no_such_load};
 use crate::keys::Keys;
+use crate::needed::load_tables;
 use crate::operators::family::{Pending, Shares};
 use crate::operators::published::Files;
 use crate::surroundings::Surroundings;
@@ -228,6 +229,12 @@ impl Draft<'_> {
     }
 }
 
+/// Returns whether a word means a table of a load cell, and resembles none of the names.
+fn is_of_cells(word: &str, names: &[&str]) -> bool {
+    let means = contract::usual_table(word).is_some() || closest(word, load_tables()).is_some();
+    means && closest(word, names.iter().copied()).is_none()
+}
+
 /// Returns the columns, or the problems if there are any.
 ///
 /// # Errors
@@ -292,6 +299,13 @@ impl Scope<'_> {
             Some(own) => {
                 format!("write `{own}`: a table of the same stage is named without the stage")
             }
+            None if own.is_some_and(|own| is_of_cells(own, &names)) => format!(
+                "only the operator `sql` reads tables of cells; {}",
+                match names.is_empty() {
+                    true => "declare a table here, such as `cells: {operator: cell-summary}`, and read that".to_owned(),
+                    false => remedy("", "tables that this operator can read", &names),
+                }
+            ),
             None if names.is_empty() => "the stage declares no other table it could use".to_owned(),
             None => remedy(own.unwrap_or(name), "tables it can read", &names),
         };

@@ -38,6 +38,7 @@ pub(crate) fn columns(
 pub(crate) fn known_tables(tables: Vec<Planned>, library: &dyn Library) -> Vec<KnownTable> {
     let axes = library.axes();
     let (mut earlier, mut known_keys) = (BTreeMap::new(), Keys::new());
+    let mut of_axes = Keys::new();
     let mut all = Vec::new();
     for table in tables {
         let specs = columns(&table, &earlier, &known_keys, library);
@@ -61,12 +62,16 @@ pub(crate) fn known_tables(tables: Vec<Planned>, library: &dyn Library) -> Vec<K
         let companion = |ending: &str| KnownTable {
             name: format!("{}.{ending}", table.name),
             columns: None,
+            axes: Vec::new(),
         };
         all.extend(companions.into_iter().map(companion));
+        let labelled = keys::of_axes(&table.operator, &table.parameters, &keys, &axes, &of_axes);
         all.push(KnownTable {
             name: table.name.clone(),
             columns: names,
+            axes: labelled.iter().cloned().collect(),
         });
+        of_axes.insert(table.name.clone(), labelled);
         if let Some(specs) = specs {
             earlier.insert(table.name.clone(), specs);
         }

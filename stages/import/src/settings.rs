@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// A result file of another tool, used as the rows of a load cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-alone" = "file"))]
 pub struct Import {
     /// The tool that wrote the file, or the format of a table with a column map.
     pub tool: Tool,

@@ -130,6 +130,7 @@ impl StageKind for Load {
             // A search adds columns to its table.
             columns: of_loads(table.name)
                 .then(|| table.columns.iter().map(|c| c.name.to_owned()).collect()),
+            axes: Vec::new(),
         });
         Some(tables.collect())
     }

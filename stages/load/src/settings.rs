@@ -195,6 +195,7 @@ pub enum WorkloadChoice {
 /// The time limits of a request. A request that exceeds one gets a row with the status `timeout`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(extend("x-alone" = "total"))]
 pub struct Timeouts {
     /// The time limit for opening a connection.
     pub connect: TimeSpan,

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use crate::template::{Kind, first_word, tags};
+use artifacts::Scalar;
+
+use crate::template::{Kind, Tag, first_word, tags};
 
 /// The functions whose first argument is a table.
 const FUNCTIONS: [&str; 27] = [
@@ -53,43 +55,81 @@ pub(crate) struct Call<'a> {
     pub(crate) arguments: Vec<Argument>,
     /// Whether it depends on a question about what exists.
     pub(crate) guarded: bool,
+    /// The byte of the tag's inner text behind its closing bracket.
+    pub(crate) end: usize,
 }
 
 /// An argument of a call.
 pub(crate) enum Argument {
     /// A text, with its bytes in the template.
     Text(String, Range<usize>),
-    /// A mapping: its keys, with their bytes.
-    Keys(Vec<(String, Range<usize>)>),
+    /// A mapping.
+    Mapping(Vec<Entry>),
+    /// A list behind a name and `=`: the texts in it, with their bytes.
+    Named(String, Vec<(String, Range<usize>)>),
     /// Anything else, such as a variable.
     Other,
+}
+
+/// An entry of a mapping.
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    /// The bytes of the key in the template.
+    pub(crate) part: Range<usize>,
+    /// The values that are written out, with their bytes: one, or those of a list.
+    pub(crate) values: Vec<(Scalar, Range<usize>)>,
+}
+
+/// A tag that is no comment.
+pub(crate) struct Asked<'a> {
+    pub(crate) tag: Tag<'a>,
+    /// Whether it depends on a question about what exists.
+    pub(crate) guarded: bool,
+    /// Whether it depends on the question if a value is defined.
+    pub(crate) if_defined: bool,
+}
+
+/// Returns the tags of a template, each with what is asked around it.
+pub(crate) fn asked(text: &str) -> impl Iterator<Item = Asked<'_>> {
+    let mut questions: Vec<(bool, bool)> = Vec::new();
+    tags(text)
+        .filter(|tag| tag.kind != Kind::Comment)
+        .map(move |tag| {
+            let word = match tag.kind {
+                Kind::Block => first_word(tag.inner),
+                _ => "",
+            };
+            let asks = QUESTIONS
+                .iter()
+                .any(|question| tag.inner.contains(question));
+            let defined = ["defined", "default"]
+                .iter()
+                .any(|word| tag.inner.contains(word));
+            match word {
+                "if" => questions.push((asks, defined)),
+                "elif" => {
+                    if let Some(last) = questions.last_mut() {
+                        last.0 |= asks;
+                        last.1 |= defined;
+                    }
+                }
+                "endif" => {
+                    questions.pop();
+                }
+                _ => {}
+            }
+            Asked {
+                guarded: asks || questions.iter().any(|(asks, _)| *asks),
+                if_defined: defined || questions.iter().any(|(_, defined)| *defined),
+                tag,
+            }
+        })
 }
 
 /// Returns the calls in a template.
 pub(crate) fn calls(text: &str) -> Vec<Call<'_>> {
     let mut calls = Vec::new();
-    let mut questions: Vec<bool> = Vec::new();
-    for tag in tags(text).filter(|tag| tag.kind != Kind::Comment) {
-        let word = match tag.kind {
-            Kind::Block => first_word(tag.inner),
-            _ => "",
-        };
-        let asks = QUESTIONS
-            .iter()
-            .any(|question| tag.inner.contains(question));
-        match word {
-            "if" => questions.push(asks),
-            "elif" => {
-                if let Some(last) = questions.last_mut() {
-                    *last |= asks;
-                }
-            }
-            "endif" => {
-                questions.pop();
-            }
-            _ => {}
-        }
-        let guarded = asks || questions.contains(&true);
+    for Asked { tag, guarded, .. } in asked(text) {
         let begin = tag.start + 2;
         let (mut at, mut quote) = (0, None);
         while let Some(c) = tag.inner[at..].chars().next() {
@@ -107,7 +147,7 @@ pub(crate) fn calls(text: &str) -> Vec<Call<'_>> {
 }
 
 /// Returns the call of one of our functions that begins at a byte of a tag.
-fn call_at(inner: &str, at: usize, begin: usize, guarded: bool) -> Option<Call<'_>> {
+pub(crate) fn call_at(inner: &str, at: usize, begin: usize, guarded: bool) -> Option<Call<'_>> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
     if inner[..at].chars().next_back().is_some_and(is_word) {
         return None;
@@ -118,8 +158,9 @@ fn call_at(inner: &str, at: usize, begin: usize, guarded: bool) -> Option<Call<'
         after.is_some_and(|after| after.trim_start().starts_with('('))
     })?;
     let open = at + rest.find('(')? + 1;
-    let mut arguments = Vec::new();
-    for part in split(inner, open) {
+    let (mut arguments, parts) = (Vec::new(), split(inner, open));
+    let end = parts.last().map_or(inner.len(), |last| last.end + 1);
+    for part in parts {
         let written = &inner[part.clone()];
         let start = part.start + written.len() - written.trim_start().len();
         arguments.push(argument(written.trim(), begin + start));
@@ -128,11 +169,12 @@ fn call_at(inner: &str, at: usize, begin: usize, guarded: bool) -> Option<Call<'
         function: &rest[..function.len()],
         arguments,
         guarded,
+        end,
     })
 }
 
 /// Splits what begins behind an opening bracket at the commas outside inner brackets, up to its closing bracket.
-fn split(text: &str, open: usize) -> Vec<Range<usize>> {
+pub(crate) fn split(text: &str, open: usize) -> Vec<Range<usize>> {
     let (mut parts, mut start) = (Vec::new(), open);
     let (mut depth, mut quote, mut escaped) = (0_usize, None, false);
     for (i, c) in text[open..].char_indices() {
@@ -160,24 +202,63 @@ fn split(text: &str, open: usize) -> Vec<Range<usize>> {
 }
 
 /// Reads an argument that begins at a byte of the template.
-fn argument(written: &str, at: usize) -> Argument {
+pub(crate) fn argument(written: &str, at: usize) -> Argument {
     if let Some(text) = literal(written) {
         return Argument::Text(text.to_owned(), at + 1..at + 1 + text.len());
+    }
+    if let Some((name, list)) = written.split_once('=')
+        && name.trim().chars().all(|c| c.is_alphanumeric() || c == '_')
+        && !list.starts_with('=')
+    {
+        let values = values(list.trim(), at + written.len() - list.trim_start().len());
+        let texts = values.into_iter().filter_map(|(value, part)| match value {
+            Scalar::Text(text) => Some((text, part)),
+            _ => None,
+        });
+        return Argument::Named(name.trim().to_owned(), texts.collect());
     }
     if !written.starts_with('{') {
         return Argument::Other;
     }
     let entries = split(written, 1).into_iter();
-    let keys = entries.filter_map(|entry| {
+    let entries = entries.filter_map(|entry| {
         let text = &written[entry.clone()];
         let start = entry.start + text.len() - text.trim_start().len();
-        let key = text.trim_start();
-        let quote = key.chars().next().filter(|c| matches!(c, '"' | '\''))?;
-        let name = &key[1..=key[1..].find(quote)?];
+        let text = text.trim_start();
+        let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+        let key = &text[1..=text[1..].find(quote)?];
         let begin = at + start + 1;
-        Some((name.to_owned(), begin..begin + name.len()))
+        let rest = &text[key.len() + 2..];
+        let value = rest.trim_start().strip_prefix(':').unwrap_or_default();
+        let behind = begin - 1 + text.len() - value.trim_start().len();
+        Some(Entry {
+            key: key.to_owned(),
+            part: begin..begin + key.len(),
+            values: values(value.trim(), behind),
+        })
     });
-    Argument::Keys(keys.collect())
+    Argument::Mapping(entries.collect())
+}
+
+/// Returns the values that are written out at a byte of the template: one, or those of a list.
+fn values(written: &str, at: usize) -> Vec<(Scalar, Range<usize>)> {
+    let value = |written: &str, at: usize| match literal(written) {
+        Some(text) => Some((Scalar::Text(text.to_owned()), at + 1..at + 1 + text.len())),
+        None => {
+            let number = serde_json::from_str(written).ok()?;
+            Some((Scalar::from_json(&number)?, at..at + written.len()))
+        }
+    };
+    if !written.starts_with('[') {
+        return value(written, at).into_iter().collect();
+    }
+    let items = split(written, 1).into_iter();
+    let items = items.filter_map(|item| {
+        let text = &written[item.clone()];
+        let start = item.start + text.len() - text.trim_start().len();
+        value(text.trim(), at + start)
+    });
+    items.collect()
 }
 
 /// Returns the text between the quotes if that is all, without escapes.
@@ -203,17 +284,30 @@ mod tests {
                     assert_eq!(&text[part.clone()], name);
                     name.clone()
                 }
-                Argument::Keys(keys) => {
-                    let keys = keys.iter().map(|(name, part)| {
+                Argument::Mapping(entries) => {
+                    let entries = entries.iter().map(|entry| {
+                        assert_eq!(&text[entry.part.clone()], entry.key);
+                        let values = entry.values.iter();
+                        let values = values.map(|(value, part)| {
+                            let written = text[part.clone()].to_owned();
+                            assert_eq!(value.to_string(), written);
+                            written
+                        });
+                        format!("{}={}", entry.key, values.collect::<Vec<_>>().join("|"))
+                    });
+                    entries.collect::<Vec<_>>().join(" ")
+                }
+                Argument::Named(name, texts) => {
+                    let texts = texts.iter().map(|(name, part)| {
                         assert_eq!(&text[part.clone()], name);
                         name.as_str()
                     });
-                    keys.collect::<Vec<_>>().join(" ")
+                    format!("{name}:{}", texts.collect::<Vec<_>>().join("|"))
                 }
                 Argument::Other => "-".to_owned(),
             })
             .collect();
-        assert_eq!(shown, ["r.m", "x y", "c", "t.u", "-"]);
+        assert_eq!(shown, ["r.m", "x=1|b y=", "c", "t.u", "order:d"]);
         assert_eq!(all.len(), 2);
     }
 

@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use artifacts::{Digest, Scalar, Store, Table, at_path};
 use pipeline::place::{Condition, same_label};
 use pipeline::stage::{CellStatus, Coordinates, Input, Json, Media, Study};
-use pipeline::suggest::remedy;
 
 use crate::format::FormatError;
 use crate::ledger;
+use crate::names::{Wrong, wrong_label};
 use crate::trace::TraceSource;
 use crate::view::{Opened, Part, View};
 
@@ -311,21 +311,8 @@ impl Data {
                 if exists || view.table.holds(axis, label)? {
                     continue;
                 }
-                if let Some(meant) = labels
-                    .iter()
-                    .find(|other| other.to_string() == label.to_string())
-                {
-                    let (quotes, kind) = match meant {
-                        Scalar::Text(_) => ("in", "a text"),
-                        _ => ("without", "no text"),
-                    };
-                    return Err(format!("the label `{label}` of the axis `{axis}` is {kind}: write it {quotes} quotes").into());
-                }
-                let texts: Vec<String> = labels.iter().map(ToString::to_string).collect();
-                let hint = remedy(&label.to_string(), &format!("labels of `{axis}`"), &texts);
-                return Err(
-                    format!("`{label}` is not a label of the axis `{axis}`; {hint}").into(),
-                );
+                let Wrong { message, hint } = wrong_label(axis, label, &labels);
+                return Err(format!("{message}; {hint}").into());
             }
         }
         Ok(())

@@ -9,8 +9,9 @@ use pipeline::suggest::remedy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use self::figures::check_figure;
+use self::figures::{check_figure, required_by_kind};
 use crate::claims::Claim;
+use crate::flaws::flaws;
 use crate::format::check_format;
 use crate::template::{Template, closure};
 
@@ -319,19 +320,22 @@ pub enum FigureKind {
 #[schemars(extend("x-other-words" = {
     "from": "`table`", "data": "`table`", "only": "`where`", "filter": "`where`", "hue": "`series`", "color": "`series`", "colour": "`series`",
     "group": "`series`", "type": "`kind`", "facets": "`facet`", "panel": "`facet`",
-}))]
+}, "allOf" = required_by_kind()))]
 pub struct FigureSettings {
     /// What it shows.
     pub kind: FigureKind,
     /// The table to show, as `stage.output`.
     pub table: String,
     /// The column of the horizontal axis.
+    #[schemars(extend("x-several" = "a figure shows one column: declare a figure for each"))]
     pub x: String,
     /// The column of the vertical axis (heat map, matrix: rows; forest: labels).
     #[serde(default)]
+    #[schemars(extend("x-several" = "a figure shows one column: declare a figure for each"))]
     pub y: Option<String>,
     /// The column of the value (heat map, matrix) or of the area (bubble).
     #[serde(default)]
+    #[schemars(extend("x-several" = "a figure shows one column: declare a figure for each"))]
     pub value: Option<String>,
     /// The column whose values are the curves.
     #[serde(default)]
@@ -436,9 +440,17 @@ pub(crate) fn canonical(
                     .filter(move |n| part || !n.contains('/') && *n != "macros.md")
             };
             problems.extend(wrong.into_iter().map(|wrong| {
-                let problem = Problem::at(&["template"], wrong.message);
+                let problem = match wrong.place {
+                    Some((template, part)) => Problem::at(&[], wrong.message)
+                        .part(&template.text, part)
+                        .in_definition("templates", &template.name),
+                    None => Problem::at(&["template"], wrong.message),
+                };
                 let Some(name) = wrong.missing else {
-                    return problem;
+                    return Problem {
+                        hint: wrong.hint,
+                        ..problem
+                    };
                 };
                 // `templates/mine.md` and `mine`: templates are named as in their folder.
                 let own = name.strip_prefix("./").unwrap_or(&name);
@@ -464,6 +476,7 @@ pub(crate) fn canonical(
             }
         }
     }
+    texts_that_do_not_parse(settings.title.as_ref(), &tables, &figures, &mut problems);
     for figure in &figures {
         check_figure(figure, &mut problems);
         // `ref("name")` and the numbering could not distinguish them.
@@ -495,6 +508,37 @@ pub(crate) fn canonical(
         literals: settings.literals,
         claims,
     })
+}
+
+/// Reports titles and captions that do not parse as templates.
+fn texts_that_do_not_parse(
+    title: Option<&String>,
+    tables: &[Named<TableSettings>],
+    figures: &[Named<FigureSettings>],
+    problems: &mut Vec<Problem>,
+) {
+    let title = title.into_iter().map(|title| (vec!["title"], title));
+    let tables = tables.iter().map(|table| {
+        let route = vec!["tables", table.name.as_str(), "caption"];
+        (route, &table.settings.caption)
+    });
+    let figures = figures.iter().flat_map(|figure| {
+        let route = |key| vec!["figures", figure.name.as_str(), key];
+        let settings = &figure.settings;
+        [
+            (route("title"), &settings.title),
+            (route("caption"), &settings.caption),
+        ]
+    });
+    for (route, text) in title.chain(tables).chain(figures) {
+        for flaw in flaws(text) {
+            let problem = Problem::at(&route, flaw.message).part(text, flaw.part);
+            problems.push(Problem {
+                hint: flaw.hint,
+                ..problem
+            });
+        }
+    }
 }
 
 fn claims(

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use pipeline::stage::{
-    Class, Done, Failure, Job, Json, KnownStage, Library, Media, Output, Problem, StageKind, Step,
+    Class, Done, Failure, Job, Json, KnownAxis, KnownStage, Library, Media, Output, Problem,
+    StageKind, Step,
 };
 
 use crate::data::{Data, Miss};
@@ -49,10 +50,12 @@ impl StageKind for Report {
         &self,
         parameters: &Json,
         stages: &[KnownStage],
-        _library: &dyn Library,
+        axes: &[KnownAxis],
     ) -> Vec<Problem> {
         let parameters: Option<Parameters> = serde_json::from_value(parameters.clone()).ok();
-        parameters.map_or_else(Vec::new, |parameters| names::unknown(&parameters, stages))
+        parameters.map_or_else(Vec::new, |parameters| {
+            names::unknown(&parameters, stages, axes)
+        })
     }
 
     fn sees_study(&self) -> bool {

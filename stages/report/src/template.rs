@@ -1,13 +1,14 @@
 //! Templates: the templates that make up a report, and the marks that record where text came from.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, UndefinedBehavior};
 
-use crate::comparisons::{bound, compared};
-use crate::held::{BYTES, Look, MOST_BRANCHES, MOST_TEXT, too_many_operators};
-use crate::trace::{is_mark, origin_mark};
+use crate::flaws::flaws;
+use crate::held::{BYTES, Look, MOST_TEXT};
+use crate::trace::origin_mark;
 
 /// A template and its text, as in the parameters.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -18,19 +19,26 @@ pub struct Template {
     pub text: String,
 }
 
+/// A template, and bytes of it.
+type PartOfTemplate = (Template, Range<usize>);
+
 /// An error in a template.
 #[derive(Debug)]
 pub(crate) struct Wrong {
-    /// The name, the line and the reason.
     pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+    /// The template, and the bytes of it that are wrong; `None` if it is the one that the settings name.
+    pub(crate) place: Option<PartOfTemplate>,
     /// The name of the missing template, if that is the reason.
     pub(crate) missing: Option<String>,
 }
 
-impl From<String> for Wrong {
-    fn from(message: String) -> Self {
+impl Wrong {
+    fn at(template: &Template, part: Range<usize>, message: impl Into<String>) -> Self {
         Self {
-            message,
+            message: message.into(),
+            hint: None,
+            place: Some((template.clone(), part)),
             missing: None,
         }
     }
@@ -40,58 +48,44 @@ impl From<String> for Wrong {
 /// mention.
 ///
 /// # Errors
-/// One message for each template that is missing, does not parse, includes a name that is not a literal, or contains a
-/// character that the renderer reserves.
+/// Everything that is wrong: a template that is missing, does not parse, includes a name that is not a literal, or
+/// contains a character that the renderer reserves.
 pub(crate) fn closure(
     name: &str,
     find: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Vec<Template>, Vec<Wrong>> {
-    let (mut shown_values, mut seen, mut problems) = (Vec::new(), BTreeSet::new(), Vec::new());
-    let mut waiting = vec![(name.to_owned(), String::new())];
+    let (mut templates, mut seen, mut problems) = (Vec::new(), BTreeSet::new(), Vec::new());
+    let mut waiting: Vec<(String, Option<PartOfTemplate>)> = vec![(name.to_owned(), None)];
     while let Some((name, from)) = waiting.pop() {
         if !seen.insert(name.clone()) {
             continue;
         }
         let Some(text) = find(&name) else {
             problems.push(Wrong {
-                message: format!("no template `{name}`{from}"),
+                message: format!("no template `{name}`"),
+                hint: None,
+                place: from,
                 missing: Some(name),
             });
             continue;
         };
-        if text.len() > MOST_TEXT {
+        let template = Template { name, text };
+        if template.text.len() > MOST_TEXT {
             let most = MOST_TEXT >> 20;
-            problems.push(format!("template `{name}` has more than {most} MiB").into());
+            let message = format!("the template has more than {most} MiB");
+            problems.push(Wrong::at(&template, 0..0, message));
             continue;
         }
-        if let Some(at) = text.find(is_mark) {
-            let line = line_of(&text, at);
-            let message = format!(
-                "template `{name}` line {line}: a private-use character (U+E000 to U+E01F)"
-            );
-            problems.push(message.into());
-        }
-        let deep = too_deep(&name, &text);
-        if !deep.is_empty() {
-            // Parsing it or its inclusions could overflow the stack.
-            problems.extend(deep.into_iter().map(Wrong::from));
+        let flaws = flaws(&template.text);
+        if !flaws.is_empty() {
+            problems.extend(flaws.into_iter().map(|flaw| Wrong {
+                hint: flaw.hint,
+                ..Wrong::at(&template, flaw.part, flaw.message)
+            }));
             continue;
         }
-        if let Err(error) = environment().add_template(&name, &text) {
-            let line = error.line().unwrap_or(1);
-            let detail = error.detail().unwrap_or("does not parse");
-            let remedy = remedy_for(detail, text.lines().nth(line - 1).unwrap_or_default());
-            problems.push(format!("template `{name}` line {line}: {detail}{remedy}").into());
-            // What else is wrong with it may follow from this.
-            continue;
-        }
-        problems.extend(
-            comparisons_of_shown_values(&name, &text)
-                .into_iter()
-                .map(Wrong::from),
-        );
         let mut next = Vec::new();
-        for tag in tags(&text).filter(|t| t.kind == Kind::Block) {
+        for tag in tags(&template.text).filter(|t| t.kind == Kind::Block) {
             let inner = tag.inner.trim_matches(['-', '+']).trim();
             let mut words = inner.splitn(2, char::is_whitespace);
             if !matches!(
@@ -100,85 +94,27 @@ pub(crate) fn closure(
             ) {
                 continue;
             }
-            let line = line_of(&text, tag.start);
             match quoted(words.next().unwrap_or("")) {
                 Some(other) => {
-                    next.push((other.to_owned(), format!(" (used by `{name}` line {line})")));
+                    let at = tag.inner.find(other).unwrap_or_default() + tag.start + 2;
+                    let place = (template.clone(), at..at + other.len());
+                    next.push((other.to_owned(), Some(place)));
                 }
-                None => problems.push(
-                    format!(
-                        "template `{name}` line {line}: the name of an included template must be written out in quotes"
-                    )
-                    .into(),
-                ),
+                None => {
+                    let message = "the name of an included template must be written out in quotes";
+                    problems.push(Wrong::at(&template, tag.start..tag.end, message));
+                }
             }
         }
         next.reverse();
         waiting.extend(next);
-        shown_values.push(Template { name, text });
+        templates.push(template);
     }
     if problems.is_empty() {
-        Ok(shown_values)
+        Ok(templates)
     } else {
         Err(problems)
     }
-}
-
-/// Returns the remedy for a template that does not parse. The words are those of the template engine.
-fn remedy_for(detail: &str, line: &str) -> &'static str {
-    match detail {
-        "unknown statement end" => {
-            "; write `endif`, `endfor` or `endcall`, after the word that begins the block"
-        }
-        _ if line.contains("else if") || line.contains("elseif") || line.contains("elsif") => {
-            "; write `elif`"
-        }
-        _ if detail.starts_with("unexpected end of input") => {
-            "; a block lacks its end, such as `{% endfor %}`, `{% endif %}` or `{% endcall %}`"
-        }
-        _ if detail.starts_with("unexpected end of block, expected as") => {
-            "; a template imports templates only: `{% from \"macros.md\" import result %}`"
-        }
-        _ => "",
-    }
-}
-
-/// Returns the parts that could overflow the stack, or make many texts at once.
-fn too_deep(name: &str, text: &str) -> Vec<String> {
-    let (mut branches, mut problems) = (0, Vec::new());
-    for tag in tags(text).filter(|tag| tag.kind != Kind::Comment) {
-        let line = || line_of(text, tag.start);
-        if tag.kind == Kind::Block && first_word(tag.inner) == "elif" {
-            branches += 1;
-            if branches == MOST_BRANCHES + 1 {
-                let line = line();
-                problems.push(format!(
-                    "template `{name}` line {line}: more than {MOST_BRANCHES} `elif`; look the text up in a table"
-                ));
-            }
-        }
-        if let Some(wrong) = too_many_operators(tag.inner) {
-            problems.push(format!("template `{name}` line {}: {wrong}", line()));
-        }
-    }
-    problems
-}
-
-/// Finds shown values in comparisons, which the engine would compare by kind, without an error.
-fn comparisons_of_shown_values(name: &str, text: &str) -> Vec<String> {
-    let mut names = BTreeSet::new();
-    let mut problems = Vec::new();
-    for tag in tags(text).filter(|t| t.kind != Kind::Comment) {
-        if let Some(shown) = compared(tag.inner, &names) {
-            let line = line_of(text, tag.start);
-            problems.push(format!(
-                "template `{name}` line {line}: `{shown}` is a shown value, which cannot be \
-                 compared; compare a plain one: `raw(…)`, `row.column`, `rows(…)|length`, `plan(…)`"
-            ));
-        }
-        names.extend(bound(tag.inner, &names));
-    }
-    problems
 }
 
 /// The maximum number of instructions of one rendering: about 10⁷ take a second.
@@ -325,7 +261,7 @@ pub(crate) enum Kind {
 pub(crate) struct Tag<'a> {
     pub(crate) kind: Kind,
     pub(crate) start: usize,
-    end: usize,
+    pub(crate) end: usize,
     pub(crate) inner: &'a str,
 }
 
@@ -392,7 +328,7 @@ fn quoted(text: &str) -> Option<&str> {
     text[1..].split_once(quote).map(|(inside, _)| inside)
 }
 
-fn line_of(text: &str, at: usize) -> usize {
+pub(crate) fn line_of(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
@@ -425,10 +361,9 @@ mod tests {
     #[test]
     fn a_syntax_error_names_template_and_line() {
         let problems = closure("bad.md", &library).unwrap_err();
-        assert!(
-            problems[0].message.starts_with("template `bad.md` line 2:"),
-            "{problems:?}"
-        );
+        let (template, part) = problems[0].place.clone().unwrap();
+        assert_eq!(template.name, "bad.md", "{problems:?}");
+        assert_eq!(line_of(&template.text, part.start), 2, "{problems:?}");
     }
 
     #[test]

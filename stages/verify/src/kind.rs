@@ -147,16 +147,24 @@ impl StageKind for Verify {
                                 "errors": "`row-status`, with the `tolerance` as a share",
                                 "failures": "`row-status`, with the `tolerance` as a share",
                                 "failure-rate": "`row-status`, with the `tolerance` as a share",
+                                "failed-share": "`row-status`, with the `tolerance` as a share",
+                                "error-share": "`row-status`, with the `tolerance` as a share",
                                 "success-rate": "the share of failed requests that counts: `{gate: row-status, tolerance: …}`",
                                 "slo": FIGURE,
                                 "threshold": FIGURE,
-                            }, "x-other-parts": {
+                            }, "x-listed-by": "benchtrail list gates", "x-other-parts": {
                                 "ttft": FIGURE, "tpot": FIGURE, "itl": FIGURE, "latency": FIGURE, "e2e": FIGURE,
                                 "e2el": FIGURE, "throughput": FIGURE, "rps": FIGURE, "tps": FIGURE,
                             }},
                             "severity": {
                                 "type": "string",
                                 "enum": ["fail", "exclude", "warn"],
+                                "x-other-words": {
+                                    "error": "`fail`", "fatal": "`fail`", "abort": "`fail`", "critical": "`fail`",
+                                    "warning": "`warn`", "info": "`warn`",
+                                    "skip": "`exclude`, with a `reason`", "drop": "`exclude`, with a `reason`",
+                                    "ignore": "`exclude`, with a `reason`",
+                                },
                                 "description": "The consequence if the gate fails."
                             },
                             "reason": {
@@ -406,6 +414,7 @@ fn known_tables(axes: &[String]) -> Vec<KnownTable> {
                 .chain(axes.iter().cloned())
                 .collect()
         }),
+        axes: Vec::new(),
     };
     vec![
         table("gates", gates_table(&[], axes)),
@@ -416,6 +425,7 @@ fn known_tables(axes: &[String]) -> Vec<KnownTable> {
         KnownTable {
             name: "verdict".to_owned(),
             columns: None,
+            axes: Vec::new(),
         },
     ]
 }

@@ -132,10 +132,16 @@ impl<'a> Checker<'a> {
                 .or_else(|| {
                     node.text()
                         .and_then(|word| self.of_word(&plain, word, node))
-                });
+                })
+                .or_else(|| self.wrapped_text(&plain, node));
             out.push(match hint {
                 Some(hint) => mistake.hint(hint),
-                None => wrong_type(mistake, &view, node),
+                None => {
+                    let form = self
+                        .form(&plain, FORM_DEPTH)
+                        .filter(|_| !matches!(node.value, Value::Null));
+                    wrong_type(mistake, &view, form, node)
+                }
             });
             return;
         }
@@ -180,6 +186,11 @@ impl<'a> Checker<'a> {
                 }
                 for mut mistake in each.into_iter().flatten() {
                     mistake.message = format!("{} (from `{text}`)", mistake.message);
+                    // The place is that of the placeholder, not that of its value.
+                    if mistake.route == route && mistake.kind == MistakeKind::Other {
+                        let remedy = |hint| format!("where `{text}` gets this value: {hint}");
+                        mistake.hint = mistake.hint.map(remedy);
+                    }
                     if !mistakes.contains(&mistake) {
                         mistakes.push(mistake);
                     }
@@ -349,6 +360,54 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Returns the remedy for a text in place of a mapping with a key that takes this text: the only required one, or the
+    /// declared one.
+    fn wrapped_text(&self, view: &View<'a>, node: &Node) -> Option<String> {
+        let text = node.text().filter(|_| view.types() == ["object"])?;
+        let takes = |key: &&'a str| {
+            // A text of any content may be meant for something else.
+            view.property(key).is_some_and(|schema| {
+                let value = self.view(schema);
+                let limited = !value.words().is_empty() || value.format().is_some();
+                limited && self.check(schema, node, &[]).is_empty()
+            })
+        };
+        let required = view.required();
+        let only = (required.len() == 1).then(|| required[0]);
+        let key = only.into_iter().chain(view.declared_alone()).find(takes)?;
+        Some(format!("write `{}`", view.with(key, text)))
+    }
+
+    /// Returns the form of a mapping to copy: its required keys, or that of a mapping whose keys are names.
+    fn form(&self, view: &View<'a>, depth: usize) -> Option<String> {
+        if view.types() != ["object"] || depth == 0 {
+            return None;
+        }
+        let value = |schema: &'a Json| {
+            let view = self.view(schema);
+            let list = (view.types() == ["array"]).then(|| "[…]".to_owned());
+            list.or_else(|| self.form(&view, depth - 1))
+                .unwrap_or_else(|| "…".to_owned())
+        };
+        let alone = view.declared_alone().into_iter();
+        let others = view.required().into_iter();
+        let others = others.filter(|key| Some(*key) != view.declared_alone());
+        let required = alone.chain(others);
+        let required = required.filter_map(|key| Some((key, view.property(key)?)));
+        let entries: Vec<String> = required
+            .map(|(key, schema)| format!("{key}: {}", value(schema)))
+            .collect();
+        if !entries.is_empty() {
+            return Some(format!("{{{}}}", entries.join(", ")));
+        }
+        let named = view.keyword("additionalProperties")?;
+        // A name alone shows nothing.
+        let inner = self.form(&self.view(named), depth - 1)?;
+        view.property_names()
+            .is_empty()
+            .then(|| format!("{{NAME: {inner}}}"))
+    }
+
     pub(super) fn accepts(&self, view: &View<'a>, node: &Node) -> bool {
         let alternatives = |keyword: &str| match view.keyword(keyword).and_then(Json::as_array) {
             Some(all) => all.iter().any(|s| self.accepts(&self.view(s), node)),
@@ -388,6 +447,9 @@ impl<'a> Checker<'a> {
         }
     }
 }
+
+/// The largest number of mappings inside each other in a form to copy.
+const FORM_DEPTH: usize = 2;
 
 /// Checks the length and the format of a text.
 fn check_text(view: &View<'_>, text: &str, node: &Node, route: &[Step], out: &mut Vec<Mistake>) {

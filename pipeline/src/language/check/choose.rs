@@ -5,7 +5,8 @@ use serde_json::Map;
 use super::super::diagnostics::{Mistake, MistakeKind};
 use super::super::tree::{Key, Node, Value};
 use super::checker::Checker;
-use super::remedies::{instead, list_of_texts, range, wrong_type};
+use super::numbers::range;
+use super::remedies::{instead, list_of_texts, wrong_type};
 use super::view::View;
 use crate::stage::{Json, Step};
 use crate::suggest::{closest, list, remedy};
@@ -71,7 +72,7 @@ impl<'a> Checker<'a> {
             return chosen;
         }
         match fitting.as_slice() {
-            [] => Err(Box::new(alternatives.unfit(node, route))),
+            [] => Err(Box::new(alternatives.unfit(self, node, route))),
             [(schema, _)] => Ok(schema),
             several => {
                 let mistakes = |schema: &'a Json| self.check(schema, node, route).len();
@@ -127,7 +128,7 @@ impl<'a> Alternatives<'a, '_> {
         let words: Vec<&str> = fitting.iter().flat_map(|(_, v)| v.words()).collect();
         if fitting.iter().all(|(_, v)| !v.words().is_empty())
             && !is_like_a_word(text, &words)
-            && let Some(hint) = self.in_a_mapping(node)
+            && let Some(hint) = self.in_a_mapping(checker, node)
         {
             let message = format!("expected a mapping, found {}", node.describe());
             return wrong(Mistake::new(node.span, route, message).hint(hint));
@@ -215,7 +216,7 @@ impl<'a> Alternatives<'a, '_> {
     }
 
     /// Returns the mapping that a value alone, as `5 %`, stands for.
-    fn in_a_mapping(&self, node: &Node) -> Option<String> {
+    fn in_a_mapping(&self, checker: &Checker<'a>, node: &Node) -> Option<String> {
         let value = match &node.value {
             Value::Int(number) => number.to_string(),
             Value::Float(number) => number.written.to_string(),
@@ -224,6 +225,9 @@ impl<'a> Alternatives<'a, '_> {
         };
         let mut mappings = self.mappings.iter();
         let (view, key) = mappings.find_map(|view| Some((view, view.declared_alone()?)))?;
+        let schema = view.property(key)?;
+        let takes = node.text().is_none() || checker.check(schema, node, &[]).is_empty();
+        takes.then_some(())?;
         Some(format!("write `{}`", view.with(key, &value)))
     }
 
@@ -265,7 +269,7 @@ impl<'a> Alternatives<'a, '_> {
     }
 
     /// The mistake of a value whose type no alternative has.
-    fn unfit(&self, node: &Node, route: &[Step]) -> Mistake {
+    fn unfit(&self, checker: &Checker<'a>, node: &Node, route: &[Step]) -> Mistake {
         let mut expected: Vec<String> = Vec::new();
         for (_, view) in &self.views {
             let text = view.expected();
@@ -291,12 +295,12 @@ impl<'a> Alternatives<'a, '_> {
             return mistake.hint(hint);
         }
         if let Value::Int(_) | Value::Float(_) = &node.value
-            && let Some(hint) = self.in_a_mapping(node)
+            && let Some(hint) = self.in_a_mapping(checker, node)
         {
             return mistake.hint(hint);
         }
         match self.names() {
-            names if names.is_empty() => wrong_type(mistake, first, node),
+            names if names.is_empty() => wrong_type(mistake, first, None, node),
             names => mistake.hint(format!("give one of {}", list(names))),
         }
     }

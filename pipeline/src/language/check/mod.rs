@@ -8,12 +8,13 @@
 mod checker;
 mod choose;
 mod lists;
+mod numbers;
 mod remedies;
 mod unknown;
 mod view;
 
 pub(crate) use checker::Checker;
 pub use checker::mistakes_in;
-pub use remedies::number_meant;
-pub(crate) use remedies::range;
+pub use numbers::number_meant;
+pub(crate) use numbers::range;
 pub(crate) use view::key_meant;

@@ -4,10 +4,15 @@ use super::super::diagnostics::{Mistake, MistakeKind};
 use super::super::placeholders::{Context, context_of, is_variable, no_environment};
 use super::super::settings::DurationText;
 use super::super::tree::{Node, Value};
-use super::lists::{several, several_numbers};
+use super::lists::several;
+use super::numbers::{has_scaled_unit, number, per_second, range};
 use super::view::View;
 use crate::stage::{Json, Step};
 use crate::suggest::{self, closest};
+
+/// What to do with several values where one belongs, unless they can be labels of an axis. This is our extension; editors
+/// ignore it.
+const SEVERAL: &str = "x-several";
 
 /// Returns the remedy for a word from another tool, given the phrase for what it is called here.
 pub(super) fn instead(ours: &str) -> String {
@@ -18,8 +23,13 @@ pub(super) fn instead(ours: &str) -> String {
     }
 }
 
-/// Adds the remedy to a wrong-type mistake.
-pub(super) fn wrong_type(mistake: Mistake, view: &View<'_>, node: &Node) -> Mistake {
+/// Adds the remedy to a wrong-type mistake. `form`: the mapping that belongs here, to copy.
+pub(super) fn wrong_type(
+    mistake: Mistake,
+    view: &View<'_>,
+    form: Option<String>,
+    node: &Node,
+) -> Mistake {
     let fields = label_of(&mistake).zip(node.scalar());
     let fields = fields.map(|((axis, label), value)| {
         format!("give the fields of the label: write `{label}: {{NAME: {value}}}`, and read the field as `${{{axis}.NAME}}`")
@@ -39,7 +49,9 @@ pub(super) fn wrong_type(mistake: Mistake, view: &View<'_>, node: &Node) -> Mist
         Value::Null => mistake.kind(MistakeKind::NoText),
         _ => mistake,
     };
-    mistake.hint(hint.unwrap_or_else(|| what_belongs(view)))
+    let form = form.map(|form| format!("write it as `{form}`; "));
+    let open = || format!("{}{}", form.unwrap_or_default(), what_belongs(view));
+    mistake.hint(hint.unwrap_or_else(open))
 }
 
 /// Returns whether a text can be a key.
@@ -57,8 +69,32 @@ fn only_text<'a>(view: &View<'a>) -> Option<&'a str> {
         [key] => key,
         _ => return None,
     };
-    let kind = view.property(key)?.get("type")?.as_str();
-    (kind == Some("string")).then_some(key)
+    takes_text(view, key).then_some(key)
+}
+
+/// Returns the options of a command line as a mapping: `--ctx-size 4096 --jinja` is `{ctx-size: 4096, jinja: true}`.
+fn of_flags(text: &str) -> Option<String> {
+    let mut words = text.split_whitespace().peekable();
+    let mut entries = Vec::new();
+    while let Some(word) = words.next() {
+        let name = word.strip_prefix("--").filter(|name| !name.is_empty())?;
+        let (name, value) = match name.split_once('=') {
+            Some((name, value)) => (name, value),
+            None => match words.next_if(|next| !next.starts_with("--")) {
+                Some(value) => (name, value),
+                None => (name, "true"),
+            },
+        };
+        entries.push(format!("{name}: {value}"));
+    }
+    (!entries.is_empty()).then(|| format!("{{{}}}", entries.join(", ")))
+}
+
+/// Returns whether a key of a mapping takes a text.
+fn takes_text(view: &View<'_>, key: &str) -> bool {
+    let property = view.property(key);
+    let kind = property.and_then(|property| property.get("type")?.as_str());
+    kind == Some("string")
 }
 
 /// Returns whether a mistake concerns a whole axis.
@@ -122,6 +158,15 @@ fn for_text(text: &str, view: &View<'_>) -> Option<String> {
         return Some("write `false`".to_owned());
     }
     if wants("integer") || wants("number") {
+        if let Some(hint) = per_second(text, view) {
+            return Some(hint);
+        }
+        if has_scaled_unit(text) {
+            return Some(format!(
+                "write a number without its unit, which is fixed here; {}",
+                what_belongs(view)
+            ));
+        }
         if let Some(hint) = number(text, wants("number")) {
             return Some(hint);
         }
@@ -131,8 +176,24 @@ fn for_text(text: &str, view: &View<'_>) -> Option<String> {
         }
     }
     if wants("object") && !wants("string") {
+        if let Some(mapping) = of_flags(text) {
+            return Some(format!("write `{mapping}`"));
+        }
+        if let Some((key, value)) = text.split_once('=')
+            && is_word(key.trim())
+            && !value.trim().is_empty()
+            && !value.contains(['=', '<', '>'])
+        {
+            return Some(format!("write `{{{}: {}}}`", key.trim(), value.trim()));
+        }
         if let Some((key, _)) = text.split_once(": ").filter(|(key, _)| is_word(key)) {
             return Some(format!("write a mapping without quotes: `{{{key}: …}}`"));
+        }
+        if let Some(form) = view.other_word("TEXT") {
+            return Some(instead(&form.replace("TEXT", text)));
+        }
+        if let Some(key) = view.declared_alone().filter(|key| takes_text(view, key)) {
+            return Some(format!("write `{}`", view.with(key, text)));
         }
         if let Some(key) = only_text(view) {
             return Some(format!("write `{{{key}: {text}}}`"));
@@ -168,8 +229,21 @@ fn for_text(text: &str, view: &View<'_>) -> Option<String> {
 
 fn for_list(items: &[Node], view: &View<'_>) -> Option<String> {
     let types = view.types();
-    if types.is_empty() || types == ["object"] {
+    if types == ["object"] {
+        let texts: Option<Vec<&str>> = items.iter().map(Node::text).collect();
+        let texts = texts.filter(|texts| !texts.is_empty())?;
+        return match texts.as_slice() {
+            [one] => for_text(one, view),
+            several => of_flags(&several.join(" ")).map(|mapping| format!("write `{mapping}`")),
+        };
+    }
+    if types.is_empty() {
         return None;
+    }
+    if let Some(several) = view.keyword(SEVERAL).and_then(Json::as_str)
+        && items.len() > 1
+    {
+        return Some(several.to_owned());
     }
     Some(match items {
         [one] if !matches!(one.value, Value::List(_) | Value::Map(_)) => {
@@ -259,176 +333,6 @@ fn value_text(value: &Value) -> String {
         Value::Bool(truth) => truth.to_string(),
         _ => "…".to_owned(),
     }
-}
-
-/// Returns what to write instead of a value that is not a number. `fractions`: whether fractions are allowed.
-pub fn number_meant(value: &Json, fractions: bool) -> Option<String> {
-    match value {
-        Json::String(text) => number(text, fractions),
-        Json::Array(items) if items.len() > 1 && items.iter().all(Json::is_number) => {
-            let items: Vec<String> = items.iter().map(Json::to_string).collect();
-            Some(format!(
-                "write one number; as labels of an axis, the numbers are `[{}]`",
-                items.join(", ")
-            ))
-        }
-        _ => None,
-    }
-}
-
-/// Returns the replacement for a text in place of a number.
-fn number(text: &str, fractions: bool) -> Option<String> {
-    let text = text.trim();
-    if let Ok(number) = text.parse::<f64>() {
-        return Some(if number.is_finite() {
-            format!("write {text} without quotes")
-        } else {
-            "use a finite number, or omit the key if there is no limit".to_owned()
-        });
-    }
-    if let Some(number) = number_word(text) {
-        return Some(format!("write {number}"));
-    }
-    if let Some(plain) = without_groups(text) {
-        return Some(format!("write {plain}"));
-    }
-    if let Some((from, to)) = range(text) {
-        return Some(format!(
-            "write one number; to measure several, make an axis `{{from: {from}, to: {to}}}`, and write `\"${{AXIS}}\"` \
-             here"
-        ));
-    }
-    if let Some(list) = several_numbers(text) {
-        return Some(format!(
-            "write one number; as labels of an axis, the numbers are `{list}`"
-        ));
-    }
-    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
-    let (digits, rest) = text.split_at(end);
-    let value: f64 = digits.parse().ok()?;
-    let word = rest.trim();
-    let factors: &[f64] = match word {
-        "k" | "K" => &[1e3, 1024.0],
-        "M" => &[1e6, 1_048_576.0],
-        "G" => &[1e9, 1_073_741_824.0],
-        "Ki" | "KiB" => &[1024.0],
-        "Mi" | "MiB" => &[1_048_576.0],
-        "Gi" | "GiB" => &[1_073_741_824.0],
-        _ => &[],
-    };
-    if !factors.is_empty() {
-        let numbers: Vec<String> = factors.iter().map(|f| (f * value).to_string()).collect();
-        return Some(format!("write the number out: {}", numbers.join(" or ")));
-    }
-    if word == "%" && fractions {
-        return Some(format!(
-            "write the number alone: {digits}, or as a share {}",
-            value / 100.0
-        ));
-    }
-    // The number alone would mean another rate, or may be right: only what the key counts decides that.
-    if counts_over_other_than_seconds(word) {
-        return None;
-    }
-    if word == "%" {
-        return Some("write a number: shares have no meaning here".to_owned());
-    }
-    let is_word = word.chars().all(|c| c.is_alphabetic() || "/%".contains(c));
-    is_word.then(|| format!("write the number alone: {digits}"))
-}
-
-/// Returns whether a unit counts over another time than a second, as `/min`, `requests/minute` and `per hour` do.
-fn counts_over_other_than_seconds(word: &str) -> bool {
-    const TIMES: [&str; 11] = [
-        "ms",
-        "millisecond",
-        "m",
-        "min",
-        "minute",
-        "h",
-        "hr",
-        "hour",
-        "d",
-        "day",
-        "week",
-    ];
-    let parts = word.rsplit_once('/').or_else(|| word.rsplit_once("per "));
-    parts.is_some_and(|(_, time)| TIMES.contains(&time.trim().to_lowercase().as_str()))
-}
-
-/// Returns the number that a word names, up to twenty.
-fn number_word(text: &str) -> Option<usize> {
-    const WORDS: [&str; 21] = [
-        "zero",
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-        "thirteen",
-        "fourteen",
-        "fifteen",
-        "sixteen",
-        "seventeen",
-        "eighteen",
-        "nineteen",
-        "twenty",
-    ];
-    let word = text.to_lowercase();
-    WORDS.iter().position(|unit| *unit == word)
-}
-
-/// Returns a number without digit grouping, and with a point instead of a decimal comma.
-fn without_groups(text: &str) -> Option<String> {
-    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    for separator in ['_', ',', '\'', ' ', '\u{a0}', '\u{202f}'] {
-        let mut parts = text.split(separator);
-        let first = parts.next()?;
-        let rest: Vec<&str> = parts.collect();
-        if rest.is_empty() || !digits(first) {
-            continue;
-        }
-        if rest
-            .iter()
-            .all(|part| digits(part) && (separator == '_' || part.len() == 3))
-        {
-            return Some(format!("{first}{}", rest.concat()));
-        }
-        if let (',', [fraction]) = (separator, rest.as_slice())
-            && digits(fraction)
-        {
-            return Some(format!("{first}.{fraction}"));
-        }
-    }
-    None
-}
-
-/// Reads a range in the syntax of other languages: `1..8`, `1-8`, `1:8`, `range(1, 8)`.
-pub(crate) fn range(text: &str) -> Option<(i64, i64)> {
-    let text = text.trim();
-    let inner = text
-        .strip_prefix("range(")
-        .and_then(|rest| rest.strip_suffix(')'));
-    let separators: &[&str] = match inner {
-        Some(_) => &[","],
-        None => &["..=", "..", "-", ":", " to "],
-    };
-    let text = inner.unwrap_or(text);
-    let (from, to) = separators.iter().find_map(|s| text.split_once(s))?;
-    let ends = from.trim().parse().ok().zip(to.trim().parse().ok());
-    // `range(1, 8)` excludes its end, so the result does too.
-    ends.map(|(from, to): (i64, i64)| match inner {
-        Some(_) => (from, to - 1),
-        None => (from, to),
-    })
-    .filter(|(from, to)| from <= to)
 }
 
 /// Returns the only key of a mapping that takes these items, all of them texts, as a list.

@@ -6,7 +6,7 @@ use super::super::diagnostics::Mistake;
 use super::super::tree::{Node, Value};
 use super::remedies::{bare, first_sentence, instead};
 use crate::stage::{Json, Step};
-use crate::suggest::{closest, list, remedy, share};
+use crate::suggest::{closest, list, remedy, resembling, share};
 
 /// Other tools' words for what a schema describes, each with the phrase for what it is called here. A phrase that begins
 /// with a key in backticks, alone or with a value, stands for this key. The word `TIME` stands for every duration, also
@@ -15,6 +15,10 @@ pub(super) const OTHER_WORDS: &str = "x-other-words";
 
 /// Parts of words that lead to a value, each with the phrase for it. This is our extension; editors ignore it.
 const OTHER_PARTS: &str = "x-other-parts";
+
+/// The command that lists the allowed values, where there are many: those that resemble a word by chance do not help. This
+/// is our extension; editors ignore it.
+const LISTED_BY: &str = "x-listed-by";
 
 /// The key of a mapping that a value alone is meant for. This is our extension; editors ignore it.
 const ALONE: &str = "x-alone";
@@ -325,8 +329,15 @@ impl<'a> View<'a> {
         let mistake = Mistake::new(node.span, route, format!("unknown value {}", bare(node)));
         let word = node.text().unwrap_or_default();
         let ours = self.other_word(word).or_else(|| self.word_with_part(word));
-        let ours = ours.map(instead);
-        Some(mistake.hint(ours.unwrap_or_else(|| remedy(word, "values", self.constants()))))
+        let constants = self.constants();
+        let hint = ours
+            .map(instead)
+            .or_else(|| resembling(word, "values", &constants))
+            .or_else(|| {
+                let command = self.keyword(LISTED_BY)?.as_str()?;
+                Some(format!("`{command}` lists the {} values", constants.len()))
+            });
+        Some(mistake.hint(hint.unwrap_or_else(|| remedy(word, "values", constants))))
     }
 
     #[expect(

@@ -35,15 +35,20 @@ impl Layers<'_> {
         let (path, text) = layers
             .into_iter()
             .find_map(|layer| self.text(layer, collection, name, ""))?;
+        let part = problem.part.as_deref().filter(|(whole, _)| *whole == text);
+        let part = part.map_or(0..0, |(_, part)| part.clone());
+        let before = text.get(..part.start)?;
+        let line = before.rfind('\n').map_or(0, |at| at + 1);
+        let wrong = text.get(part)?.lines().next().unwrap_or_default();
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let span = Span {
             source: self.sink.add_source(&path, &text),
-            line: 1,
-            column: 1,
-            width: 1,
+            line: number(before.matches('\n').count() + 1),
+            column: number(before[line..].chars().count() + 1),
+            width: number(wrong.chars().count().max(1)),
         };
         Some(Mistake {
             hint: problem.hint.clone(),
-            part: problem.part.clone(),
             ..Mistake::new(span, &[], problem.message.clone())
         })
     }

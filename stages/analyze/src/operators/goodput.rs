@@ -12,8 +12,14 @@ use crate::operator::{Context, Draft, Reads, TypedOperator, unless};
 
 pub(crate) struct Goodput;
 
+/// How objectives are written.
+const FORM: &str = "`objectives: [{name: NAME, all: [{metric: ttft_ms, at-most: 200}]}]`";
+
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = {
+    "slo": FORM, "slos": FORM, "goodput": FORM, "bounds": FORM, "thresholds": FORM, "all": FORM,
+}))]
 pub(crate) struct Parameters {
     /// The load stage to read, if the stage needs several.
     #[serde(default)]
@@ -25,6 +31,9 @@ pub(crate) struct Parameters {
 /// A named set of bounds, all of which a request must meet.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = {
+    "bounds": "`all`", "metrics": "`all`", "conditions": "`all`", "thresholds": "`all`", "slo": "`all`",
+}))]
 struct Objective {
     /// The name printed with every result.
     name: String,
@@ -35,6 +44,11 @@ struct Objective {
 /// An upper bound on a metric of a request.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = {
+    "max": "`at-most`", "maximum": "`at-most`", "below": "`at-most`", "under": "`at-most`", "bound": "`at-most`",
+    "limit": "`at-most`", "threshold": "`at-most`", "lt": "`at-most`", "le": "`at-most`", "lte": "`at-most`",
+    "target": "`at-most`", "column": "`metric`", "name": "`metric`",
+}))]
 struct Bound {
     /// The metric.
     metric: String,

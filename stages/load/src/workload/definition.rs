@@ -33,6 +33,13 @@ use crate::trace::RecordedLengths;
     "random-batch-size": "`batch-size`",
     "texts-per-request": "`batch-size`",
     "temperature": "`sampling: {temperature: …}`",
+    "num-prompts": "a key of the load stage: `requests: N`",
+    "num-requests": "a key of the load stage: `requests: N`",
+    "request-count": "a key of the load stage: `requests: N`",
+    "requests": "a key of the load stage: `requests: N`",
+    "request-rate": "a key of the load stage: `arrival: {poisson: {rate: N}}`",
+    "rate": "a key of the load stage: `arrival: {poisson: {rate: N}}`",
+    "concurrency": "a key of the load stage: `arrival: {closed-loop: {clients: N}}`",
 }))]
 pub struct Workload {
     /// What it represents, for readers. Keys do not contain it.

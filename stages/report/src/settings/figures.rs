@@ -1,10 +1,57 @@
 //! Checks the settings of a figure.
 
+use std::collections::BTreeMap;
+
 use pipeline::OutputName;
-use pipeline::stage::Problem;
+use pipeline::stage::{Json, Problem};
+use serde_json::json;
 
 use super::{FigureKind, FigureSettings, Named, figure_output};
 use crate::format::check_format;
+
+/// Returns the keys that a figure of a kind needs in addition to those of every figure.
+fn needs(kind: FigureKind) -> &'static [&'static str] {
+    match kind {
+        FigureKind::Ecdf => &[],
+        FigureKind::Bar
+        | FigureKind::Box
+        | FigureKind::Ladder
+        | FigureKind::Scatter
+        | FigureKind::Timeline => &["y"],
+        FigureKind::Bubble | FigureKind::HeatMap | FigureKind::Matrix => &["y", "value"],
+        FigureKind::Fit => &["y", "fit"],
+        FigureKind::Forest => &["y", "band"],
+    }
+}
+
+/// Returns the conditions of the schema under which these keys are required, so that all missing keys are reported at once.
+pub(super) fn required_by_kind() -> Json {
+    const ALL: [FigureKind; 11] = [
+        FigureKind::Bar,
+        FigureKind::Box,
+        FigureKind::Bubble,
+        FigureKind::Ecdf,
+        FigureKind::Fit,
+        FigureKind::Forest,
+        FigureKind::HeatMap,
+        FigureKind::Ladder,
+        FigureKind::Matrix,
+        FigureKind::Scatter,
+        FigureKind::Timeline,
+    ];
+    let mut kinds: BTreeMap<&[&str], Vec<FigureKind>> = BTreeMap::new();
+    for kind in ALL {
+        kinds.entry(needs(kind)).or_default().push(kind);
+    }
+    let conditions = kinds.into_iter().filter(|(keys, _)| !keys.is_empty());
+    let condition = |(keys, kinds): (&[&str], Vec<FigureKind>)| {
+        json!({
+            "if": {"required": ["kind"], "properties": {"kind": {"enum": kinds}}},
+            "then": {"required": keys},
+        })
+    };
+    conditions.map(condition).collect()
+}
 
 pub(super) fn check_figure(figure: &Named<FigureSettings>, problems: &mut Vec<Problem>) {
     if let Err(error) = OutputName::check(&figure_output(&figure.name)) {
@@ -12,33 +59,16 @@ pub(super) fn check_figure(figure: &Named<FigureSettings>, problems: &mut Vec<Pr
         problems.push(problem.hint("use letters, digits, `-` and `_`"));
     }
     let settings = &figure.settings;
-    let mut need = |missing: bool, key: &str| {
+    for key in needs(settings.kind) {
+        let missing = match *key {
+            "y" => settings.y.is_none(),
+            "value" => settings.value.is_none(),
+            "fit" => settings.fit.is_none(),
+            _ => settings.band.is_none(),
+        };
         if missing {
             let message = format!("a figure of this kind needs `{key}`");
             problems.push(Problem::at(&["figures", &figure.name], message));
-        }
-    };
-    match settings.kind {
-        FigureKind::Bar | FigureKind::Ladder => need(settings.y.is_none(), "y"),
-        FigureKind::Ecdf => {}
-        FigureKind::Box | FigureKind::Scatter | FigureKind::Timeline => {
-            need(settings.y.is_none(), "y");
-        }
-        FigureKind::Bubble => {
-            need(settings.y.is_none(), "y");
-            need(settings.value.is_none(), "value");
-        }
-        FigureKind::Fit => {
-            need(settings.y.is_none(), "y");
-            need(settings.fit.is_none(), "fit");
-        }
-        FigureKind::HeatMap | FigureKind::Matrix => {
-            need(settings.y.is_none(), "y");
-            need(settings.value.is_none(), "value");
-        }
-        FigureKind::Forest => {
-            need(settings.y.is_none(), "y");
-            need(settings.band.is_none(), "band");
         }
     }
     if settings.frontier.is_some() && settings.kind != FigureKind::Scatter {

@@ -271,7 +271,7 @@ impl Lab {
     ) -> Result<Done, Failure> {
         let parameters = Report
             .canonical(settings, library)
-            .map_err(|p| Failure::failed(p[0].message.clone()))?;
+            .map_err(|p| Failure::failed(placed(&p[0])))?;
         let nothing = coordinates(&[]);
         let control = Control::quiet();
         let scratch: &Path = self.folder.path();
@@ -298,6 +298,16 @@ impl Lab {
         let done = self.render(&json!({"template": "t.md"}), &Templates::one(text));
         done.map(|d| markdown(&d)).map_err(|f| f.reason)
     }
+}
+
+/// Returns the message of a problem behind its place in a template, if it is in one.
+fn placed(problem: &Problem) -> String {
+    let (Some(part), Some(definition)) = (&problem.part, &problem.definition) else {
+        return problem.message.clone();
+    };
+    let before = &part.0[..part.1.start];
+    let line = before.matches('\n').count() + 1;
+    format!("{}:{line}: {}", definition.1, problem.message)
 }
 
 pub(crate) fn canonical(settings: &Json, templates: &Templates) -> Result<Json, Vec<Problem>> {

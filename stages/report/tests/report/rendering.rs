@@ -363,7 +363,7 @@ fn a_shown_value_cannot_be_compared() {
             format!("{{% set v = {call} %}}\n{{% if v {condition} %}}yes{{% endif %}}\n"),
         ] {
             let error = Lab::new().render_text(&text).unwrap_err();
-            assert!(error.starts_with("template `t.md` line 2: "), "{error}");
+            assert!(error.starts_with("t.md:2: "), "{error}");
         }
     }
     let text = format!(

@@ -76,6 +76,6 @@ pub use telemetry::{
 };
 pub use trace::{TRACE, TraceRow, TraceSource, read_trace, trace_table};
 pub use units::{UnitText, unit, units};
-pub use usual::usual_name;
+pub use usual::{usual_name, usual_table};
 pub use verification::{CensusRow, ComparabilityRow, FacetStatus, PairVerdict};
 pub use words::{Better, Phase, RequestStatus, TokenSource, Verdict};

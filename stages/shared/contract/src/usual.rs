@@ -49,9 +49,44 @@ pub fn usual_name(column: &str) -> String {
     name.trim_matches('_').to_owned()
 }
 
+/// What other tools call the tables of a load cell, each with our table.
+const TABLES: [(&str, &str); 16] = [
+    ("rows", "requests"),
+    ("results", "requests"),
+    ("records", "requests"),
+    ("samples", "requests"),
+    ("responses", "requests"),
+    ("latencies", "requests"),
+    ("tokens", "chunks"),
+    ("events", "chunks"),
+    ("stream", "chunks"),
+    ("totals", "summary"),
+    ("host", "host_telemetry"),
+    ("cpu", "host_telemetry"),
+    ("gpu", "gpu_telemetry"),
+    ("gpus", "gpu_telemetry"),
+    ("metrics", "server_metrics"),
+    ("prometheus", "server_metrics"),
+];
+
+/// Returns the table of a load cell that a word of other tools means.
+pub fn usual_table(word: &str) -> Option<&'static str> {
+    let folded = word.to_lowercase().replace('-', "_");
+    let entry = TABLES.iter().find(|(theirs, _)| *theirs == folded);
+    entry.map(|(_, ours)| *ours)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::usual_name;
+    use super::{TABLES, usual_name};
+
+    #[test]
+    fn the_tables_that_words_mean_exist() {
+        for (theirs, ours) in TABLES {
+            let exists = |name| crate::LOAD_TABLES.iter().any(|table| table.name == name);
+            assert!(exists(ours) && !exists(theirs), "{theirs}: {ours}");
+        }
+    }
 
     #[test]
     fn words_of_other_tools_become_ours() {

@@ -12,6 +12,7 @@ use crate::package::{Package, Sha256};
     "id": "`weights: {named: {id: ID}}`", "name": "`weights: {named: {id: ID}}`", "hf": "`weights: {named: {id: ID}}`",
     "repo": "`weights: {named: {id: ID}}`", "path": "`weights: {local: {path: PATH, sha256: SHA256}}`, or `weights: {named: {id: PATH}}` for an engine that loads a path itself",
     "url": "`weights: {packaged: …}`",
+    "TEXT": "`{title: TEXT, weights: {named: {id: TEXT}}}` for a name or a path that the engine loads itself",
 }))]
 pub struct Model {
     /// The name for people, as reports show it.

@@ -25,7 +25,7 @@ pub(crate) const HOSTS: &str = "hosts";
     "port": "a `Host` with a `Port` in your OpenSSH configuration, and its name as `ssh`",
     "tags": "`labels`",
     "slots": "nothing: a host executes one launch at a time, because others would disturb it",
-}))]
+}, "x-alone" = "ssh"))]
 pub(crate) struct PoolHost {
     /// The host as you would name it to `ssh`: an alias of your configuration, `host` or `user@host`. By default the
     /// name of the definition.

@@ -9,6 +9,7 @@ use query::{Expected, Shape};
 
 use super::{Parameters, UNKNOWN};
 use crate::keys;
+use crate::needed::load_tables;
 use crate::operator::{Draft, Scope, at};
 
 /// Returns the problem with a table that the query reads and that does not exist.
@@ -114,12 +115,39 @@ fn readable_keys<'a>(
     shapes.iter().flat_map(of_table).collect()
 }
 
+/// Returns the problem of a `*` over a table whose columns planning does not know: that of a program, or none.
+fn columns_unknown(given: &Parameters, settings: &Settings<'_>) -> Problem {
+    let mentioned = query::mentioned(&given.query);
+    let mut names = mentioned.iter().filter_map(|name| name.rsplit_once('.'));
+    let raw = |output: &str| load_tables().any(|table| table == output);
+    let message = "`*` cannot stand for the columns of a table that planning does not know";
+    let problem = settings.problem(&at("query"), message);
+    let Some((stage, output)) = names.find(|(_, output)| !raw(output)) else {
+        return problem.hint("name the columns");
+    };
+    let name = format!("{stage}.{output}");
+    let hint = match contract::usual_table(output) {
+        Some(usual) => format!(
+            "if `{stage}` is a load stage, read `{stage}.{usual}`; if it is a program, name the columns"
+        ),
+        None => format!("name the columns, if `{name}` is a table of a program"),
+    };
+    let problem = problem.hint(hint);
+    match query::place_of_name(&given.query, &name) {
+        Some(part) => problem.part(&given.query, part),
+        None => problem,
+    }
+}
+
 /// Finds result columns without a proper name, and settings that refer to missing columns.
 pub(super) fn misnamed(
     columns: &[Expected],
     given: &Parameters,
     settings: &Settings<'_>,
 ) -> Vec<Problem> {
+    if columns.iter().any(|column| column.name == UNKNOWN) {
+        return vec![columns_unknown(given, settings)];
+    }
     let mut problems = Vec::new();
     let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     for column in columns
