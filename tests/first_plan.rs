@@ -482,3 +482,24 @@ fn a_unit_never_loses_its_meaning_in_a_remedy() {
         ),
     ]);
 }
+
+#[test]
+fn the_sides_of_a_comparison_in_another_form_are_one_mistake() {
+    let compared = |sides: &str| {
+        format!(
+            "{CELLS}\n      compared: {{operator: paired-comparison, from: cells, columns: [output_throughput], {sides}}}"
+        )
+    };
+    let pair = "write `pair: {axis: AXIS, a: LABEL, b: LABEL}`";
+    for (sides, hint) in [
+        (
+            "pair: {axis: clients, labels: [1, 2]}",
+            "write `a: LABEL, b: LABEL`",
+        ),
+        ("pair: {axis: clients, a: 2, baseline: 1}", "write `b`"),
+        ("axis: clients", pair),
+        ("sides: [1, 2]", pair),
+    ] {
+        each(&[(CELLS, &compared(sides), hint)]);
+    }
+}

@@ -344,7 +344,7 @@ fn place(file: &Path, text: &str, mistake: &Mistake) -> Place {
 }
 
 /// Returns the place of a part of a value. A value and its text in the file differ in blanks, quotes and escapes, so
-/// all other characters before the part are compared. `None` if they differ, for instance because of a placeholder.
+/// all other characters before the part are compared. `None` if they differ, for example because of a placeholder.
 fn narrow(text: &str, span: Span, (value, part): &(String, Range<usize>)) -> Option<Span> {
     let skipped = |c: &char| c.is_whitespace() || matches!(c, '"' | '\'' | '\\');
     let (before, part) = (value.get(..part.start)?, value.get(part.clone())?);

@@ -267,7 +267,7 @@ pub(crate) struct Scope<'a> {
     pub(crate) later: &'a [String],
     /// The names that key columns of the earlier tables can have.
     pub(crate) keys: &'a Keys,
-    /// Definitions, for instance of models.
+    /// Definitions, for example of models.
     pub(crate) library: &'a dyn Library,
 }
 

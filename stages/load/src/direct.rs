@@ -446,7 +446,7 @@ pub fn target_in_turn(
             ..first.clone()
         };
         one.target().map_err(at(url))?;
-        // A model that the user names need not be listed, for instance a LoRA adapter.
+        // A model that the user names need not be listed, for example a LoRA adapter.
         let binding = given.is_none() || lists(&base).is_ok_and(|all| all.contains(&target.model));
         if let Ok(listed) = lists(&server.base_url)
             && binding

@@ -59,7 +59,7 @@ fn remedied(kind: ErrorKind, detail: String, text: &str, environment: &Environme
             )
         }
         ErrorKind::InvalidOperation if detail.contains("operator on unsupported types") => format!(
-            "{}; a template computes nothing: compute the value in a table of an analyze stage, for instance with \
+            "{}; a template computes nothing: compute the value in a table of an analyze stage, for example with \
              the operator `sql`",
             detail.replace("plain object", "a shown value")
         ),

@@ -357,7 +357,7 @@ impl Process {
             None => Ok(()),
         };
         let stopped = stop(&mut self.child, self.grace).map(drop).and(removed);
-        // Processes that left the group, for instance by starting their own session.
+        // Processes that left the group, for example by starting their own session.
         stopped.and(self.enclosure.empty())
     }
 }

@@ -169,7 +169,7 @@ impl Server {
                         let seat = self.shared.seats.take().await;
                         tokio::spawn(connection(stream, seat, Arc::clone(&self.shared)));
                     }
-                    // Too many open files, for instance; other connections may end soon.
+                    // Too many open files, for example; other connections may end soon.
                     Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
                 }
             }

@@ -338,7 +338,7 @@ impl<'a> Checker<'a> {
             if chooses_without(view, node) == Some(key) {
                 return true;
             }
-            unknown.any(|(k, _)| view.key_of_other_word(&k.text) == Some(key))
+            unknown.any(|(k, _)| view.keys_of_other_word(&k.text).contains(&key))
         };
         // Nor is one that is there misspelt.
         let is_meant = |key: &str| meant.iter().any(|name| name == key);

@@ -116,10 +116,29 @@ impl<'a> View<'a> {
         parts.find_map(|part| self.keyword(OTHER_PARTS)?.get(part)?.as_str())
     }
 
-    /// Returns the key that a word from other tools stands for, if it stands for one.
+    /// Returns the key that a word from other tools stands for, if it stands for one; the first if it stands for several.
     pub(super) fn key_of_other_word(&self, key: &str) -> Option<&'a str> {
-        let ours = self.other_word(key)?.strip_prefix('`')?;
-        ours.split(['`', ':']).next()
+        self.keys_of_other_word(key).into_iter().next()
+    }
+
+    /// Returns the keys that a word from other tools stands for, as `labels` does for `a: LABEL, b: LABEL`.
+    pub(super) fn keys_of_other_word(&self, key: &str) -> Vec<&'a str> {
+        let ours = self.other_word(key).and_then(|ours| ours.strip_prefix('`'));
+        let Some(form) = ours.and_then(|ours| ours.split('`').next()) else {
+            return Vec::new();
+        };
+        let mut depth = 0;
+        let between = |c: char| {
+            match c {
+                '{' | '[' => depth += 1,
+                '}' | ']' => depth -= 1,
+                _ => {}
+            }
+            c == ',' && depth == 0
+        };
+        let keys = form.split(between);
+        keys.filter_map(|entry| entry.trim().split(':').next())
+            .collect()
     }
 
     /// Returns the key that is declared to be meant by a value in place of this mapping.

@@ -29,9 +29,16 @@ use crate::operators::units::{Scale, Units};
 use crate::operators::verdict::{Case, Ends, Labels};
 use crate::surroundings::{self, Asked, Judge, Unlike};
 
+/// How the two sides are written.
+const PAIR: &str = "`pair: {axis: AXIS, a: LABEL, b: LABEL}`";
+
 /// The settings of both kinds of comparison.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = {
+    "axis": PAIR, "sides": PAIR, "labels": PAIR, "a": PAIR, "b": PAIR, "baseline": PAIR, "compare": PAIR, "across": PAIR,
+    "metric": "`columns`", "metrics": "`columns`", "column": "`columns`",
+}))]
 pub(crate) struct Terms {
     /// The table that holds both sides.
     pub(crate) from: String,

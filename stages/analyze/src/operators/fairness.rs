@@ -1,6 +1,7 @@
 //! Detects comparisons that are unfair regardless of their interval: one side lost cells, or its quantiles rest on fewer
 //! values.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::Scalar;
@@ -183,30 +184,31 @@ impl<'f> Sided<'f> {
                 unit.all(agrees) && within.all(agrees)
             })
         };
+        // Read once, and only if a unit of the other side is not among these rows.
+        let planned = LazyCell::new(|| self.planned(side));
         let absent = other.iter().filter(|(place, valued)| {
             let (unit, within) = *place;
             **valued
                 && !own.contains_key(*place)
-                && (units.contains(unit) || self.has_elsewhere(side, unit))
                 && own_places.contains(within.as_slice())
+                && (units.contains(unit) || planned.contains(unit))
                 && !is_listed(unit, within)
         });
         null.count() + absent.count()
     }
 
-    /// Whether a side has a row in a unit, at any coordinate of the whole table. The rows of one level do not show that the
+    /// The units in which a side has a row, at any coordinate of the whole table. The rows of one level do not show that a
     /// launch was planned.
-    fn has_elsewhere(&self, side: usize, unit: &[String]) -> bool {
+    fn planned(&self, side: usize) -> BTreeSet<Vec<String>> {
         let (from, axis, sides) = self.table;
         let place = |name: &String| from.keys.iter().position(|key| key == name);
-        let at: Option<Vec<usize>> = self.names[0].iter().map(place).collect();
-        at.is_some_and(|at| {
-            from.rows.iter().any(|row| {
-                let mut labels = at.iter().zip(unit);
-                row.key[axis].to_string() == sides[side]
-                    && labels.all(|(k, label)| row.key[*k].to_string() == *label)
-            })
-        })
+        let Some(at) = self.names[0].iter().map(place).collect::<Option<Vec<_>>>() else {
+            return BTreeSet::new();
+        };
+        let own = from.rows.iter().map(|row| &row.key);
+        let own = own.filter(|key| key[axis].to_string() == sides[side]);
+        own.map(|key| at.iter().map(|k| key[*k].to_string()).collect())
+            .collect()
     }
 }
 

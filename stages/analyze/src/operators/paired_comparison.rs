@@ -480,6 +480,13 @@ fn effect(
     }
 }
 
+/// Returns the smallest p value that the signs of these differences can give. A unit with no difference has no sign.
+fn least_of_signs(deltas: &[f64]) -> f64 {
+    let signs = deltas.iter().filter(|d| **d != 0.0).count();
+    let power = 1 - i32::try_from(signs).unwrap_or(i32::MAX);
+    2.0_f64.powi(power).min(1.0)
+}
+
 fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) -> Compared<Paired> {
     let (terms, column) = (&given.terms, place.column);
     let complete: Vec<(&Pair, f64, f64)> = pairs
@@ -554,13 +561,7 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
             let doubted = doubted && given.test != Test::PairedT;
             mean.is_some() && place.units.refusal(units.len()).is_none() && !doubted
         }),
-        // A unit with no difference has no sign.
-        least: (given.test != Test::PairedT).then(|| {
-            let signs = deltas.iter().filter(|d| **d != 0.0).count();
-            2.0_f64
-                .powi(1 - i32::try_from(signs).unwrap_or(i32::MAX))
-                .min(1.0)
-        }),
+        least: (given.test != Test::PairedT).then(|| least_of_signs(&deltas)),
         labels: None,
         bootstrap,
         extremes: place.extremes(&terms.by, &complete, terms.scale),

@@ -105,9 +105,17 @@ pub(crate) fn contested(
     Ok(spec)
 }
 
+/// How the labels of two sides are written.
+const LABELS: &str = "`a: LABEL, b: LABEL`";
+
 /// The two sides of a comparison.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-other-words" = {
+    "labels": LABELS, "sides": LABELS, "values": LABELS, "of": LABELS, "between": LABELS,
+    "first": "`a`", "left": "`a`", "candidate": "`a`", "treatment": "`a`",
+    "second": "`b`", "right": "`b`", "base": "`b`", "baseline": "`b`", "reference": "`b`", "control": "`b`",
+}))]
 pub(crate) struct Sides {
     /// The axis on which the two sides differ.
     pub(crate) axis: String,

@@ -113,7 +113,7 @@ proptest! {
         let plain = rendered("harmless").map_err(TestCaseError::fail)?;
         let done = match rendered(&evil) {
             Ok(done) => done,
-            // A report may be refused, for instance for an invalid unit, but not without a reason.
+            // A report may be refused, for example for an invalid unit, but not without a reason.
             Err(reason) => { prop_assert!(!reason.is_empty()); return Ok(()); }
         };
         let (html, links) = structure(&markdown(&done));

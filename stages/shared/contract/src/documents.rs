@@ -297,7 +297,7 @@ pub const DECLARED: &str = "declared";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Exporter {
-    /// The full URL, for instance `http://10.0.0.5:9100/metrics`. Benchtrail sends no key to it.
+    /// The full URL, for example `http://10.0.0.5:9100/metrics`. Benchtrail sends no key to it.
     pub url: String,
     /// The kind of metrics.
     pub tells: Telling,
@@ -361,7 +361,7 @@ pub struct Endpoints {
     pub props: Option<String>,
     /// A JSON document of the server's state whose numbers change (SGLang).
     pub server_info: Option<String>,
-    /// The prefix of its metric names, for instance `llamacpp:`.
+    /// The prefix of its metric names, for example `llamacpp:`.
     pub metrics_prefix: Option<String>,
     /// A POST to this path empties the cache of prompt prefixes. Benchtrail calls it before each
     /// load cell.
@@ -419,7 +419,7 @@ pub struct PromptCache {
     /// The setting that switches it. Without one, `off-by-default` alone decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setting: Option<String>,
-    /// The value of the setting that switches it off, for instance `false`, or `0` for a size.
+    /// The value of the setting that switches it off, for example `false`, or `0` for a size.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub off: Value,
     /// Whether it is off if the setting has no value.

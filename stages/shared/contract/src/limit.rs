@@ -10,9 +10,9 @@ use serde_json::Value as Json;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Limit {
-    /// The path of the JSON document that contains it, for instance `/props`.
+    /// The path of the JSON document that contains it, for example `/props`.
     pub path: String,
-    /// Where in the document it is: a JSON pointer, for instance `/total_slots`.
+    /// Where in the document it is: a JSON pointer, for example `/total_slots`.
     pub pointer: String,
     /// The setting that declares it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -35,7 +35,7 @@ const WORDS: [(&str, &str); 31] = [
     ("latency", "e2e_latency"),
 ];
 
-/// Returns the name of a column with the words of other tools replaced by ours, for instance `p99_ttft` for
+/// Returns the name of a column with the words of other tools replaced by ours, for example `p99_ttft` for
 /// `p99_time_to_first_token`. The order of the parts stays.
 pub fn usual_name(column: &str) -> String {
     let folded = column.to_lowercase().replace(['-', ' ', '/'], "_");

@@ -1,4 +1,4 @@
-//! A shared store in a folder, for instance on a file system that several hosts mount.
+//! A shared store in a folder, for example on a file system that several hosts mount.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

@@ -11,7 +11,7 @@ const MOST: usize = 2_000;
 /// number of nanoseconds. A server that works in turns of equal length varies by more.
 const TOLERANCE: f64 = 1e-3;
 
-/// The share of the times that must lie on the grid. A few may come from elsewhere, for instance from a retry.
+/// The share of the times that must lie on the grid. A few may come from elsewhere, for example from a retry.
 const LEAST_SHARE: f64 = 0.9;
 
 /// The fewest times that show a step.

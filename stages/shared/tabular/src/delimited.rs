@@ -185,7 +185,7 @@ fn wrong(error: &csv::Error, bytes: &[u8]) -> Unreadable {
         .is_some_and(|p| !bytes[start_of_record(bytes, p)..].contains(&b'\n'));
     let hint = match error.kind() {
         csv::ErrorKind::Utf8 { .. } => {
-            "save the file as UTF-8, for instance with `iconv -f ISO-8859-1 -t UTF-8`"
+            "save the file as UTF-8, for example with `iconv -f ISO-8859-1 -t UTF-8`"
         }
         csv::ErrorKind::UnequalLengths {
             expected_len, len, ..

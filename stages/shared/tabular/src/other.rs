@@ -50,14 +50,14 @@ const BEGINNINGS: [(&[u8], OtherKind); 8] = [
         b"\xff\xfe",
         OtherKind {
             what: "the file is UTF-16, not UTF-8",
-            remedy: "save the file as UTF-8, for instance with `iconv -f UTF-16 -t UTF-8`",
+            remedy: "save the file as UTF-8, for example with `iconv -f UTF-16 -t UTF-8`",
         },
     ),
     (
         b"\xfe\xff",
         OtherKind {
             what: "the file is UTF-16, not UTF-8",
-            remedy: "save the file as UTF-8, for instance with `iconv -f UTF-16 -t UTF-8`",
+            remedy: "save the file as UTF-8, for example with `iconv -f UTF-16 -t UTF-8`",
         },
     ),
     (

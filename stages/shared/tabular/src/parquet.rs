@@ -33,7 +33,7 @@ fn unreadable(message: &str) -> Unreadable {
     };
     Unreadable::new(
         format!("its columns are compressed with {compression}, which is not read here"),
-        "write it without compression or with snappy, for instance with `compression=\"snappy\"` in pandas or Polars",
+        "write it without compression or with snappy, for example with `compression=\"snappy\"` in pandas or Polars",
     )
 }
 
