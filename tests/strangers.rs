@@ -393,7 +393,7 @@ fn a_template_with_a_label_or_a_column_that_does_not_exist_is_an_error() {
     for (template, expected) in [
         (
             "{{ count(\"results.cells\", {\"clients\": \"4\"}) }}",
-            "the label `4` of the axis `clients` is no text",
+            "the label `4` of the axis `clients` is a number",
         ),
         (
             "{{ table(\"cells\", where={\"clients\": 4}) }}",

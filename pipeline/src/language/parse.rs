@@ -548,7 +548,7 @@ fn resolve(text: &str) -> Result<Value, (String, String)> {
         let message = format!("`{text}` is not a finite number");
         return Err((
             message,
-            "omit the key if there is no limit; quote the value if it is text".to_owned(),
+            "for no limit, leave the key out; quote the value if it is text".to_owned(),
         ));
     }
     let digits =

@@ -7,9 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use artifacts::Table;
-use conditions::{
-    ALPHA, Compared, Conditions, IN_TURNS, Measured, Samples, Start, compared, share_first,
-};
+use conditions::{ALPHA, Compared, Conditions, Measured, Order, Samples, Start, compared};
 use contract::LineageSource;
 use pipeline::suggest::remedy;
 use pipeline::{Coordinates, Failure, Problem, Step};
@@ -278,25 +276,21 @@ impl<'a> Judge<'a> {
             if side != a && side != b {
                 continue;
             }
-            let others = cell.coordinates.0.iter();
-            let others = others.filter(|(name, _)| *name != axis && !units.contains(name));
+            let own = |name: &str| name == axis || units.iter().any(|unit| unit == name);
             starts.push(Start {
                 first: side == a,
-                at: Coordinates(others.map(|(n, v)| (n.clone(), v.clone())).collect()).to_string(),
+                at: cell.coordinates.without(own).to_string(),
                 unix_ns: *unix_ns,
             });
             behind.push(row.clone());
         }
-        let share = share_first(&starts)?;
-        let (first, second, share) = match share >= 0.5 {
-            true => (a, b, share),
-            false => (b, a, 1.0 - share),
-        };
+        let order = Order::of(&starts).filter(|order| !order.in_turns())?;
+        let [first, second] = order.sorted([a, b]);
         behind.sort();
-        (share > IN_TURNS).then(|| OutOfTurn {
+        Some(OutOfTurn {
             first: first.to_owned(),
             second: second.to_owned(),
-            share,
+            share: order.share,
             starts: behind,
         })
     }

@@ -80,7 +80,7 @@ pub(crate) struct Entry {
     pub(crate) values: Vec<(Scalar, Range<usize>)>,
 }
 
-/// A tag that is no comment.
+/// A tag other than a comment.
 pub(crate) struct Asked<'a> {
     pub(crate) tag: Tag<'a>,
     /// Whether it depends on a question about what exists.

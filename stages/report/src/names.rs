@@ -159,8 +159,9 @@ pub(crate) fn wrong_label(axis: &str, label: &Scalar, labels: &[Scalar]) -> Wron
     let text = label.to_string();
     if let Some(meant) = labels.iter().find(|other| other.to_string() == text) {
         let (quotes, kind) = match meant {
-            Scalar::Text(_) => ("in", "a text"),
-            _ => ("without", "no text"),
+            Scalar::Text(_) => ("in", "text"),
+            Scalar::Bool(_) => ("without", "true or false"),
+            _ => ("without", "a number"),
         };
         return Wrong {
             message: format!("the label `{label}` of the axis `{axis}` is {kind}"),

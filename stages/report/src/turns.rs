@@ -1,7 +1,7 @@
 //! Sides of comparisons that were measured one after the other.
 
 use artifacts::Scalar;
-use conditions::{IN_TURNS, Start, share_first};
+use conditions::{Order, Start};
 use pipeline::Coordinates;
 use pipeline::design::BLOCK;
 use pipeline::place::Condition;
@@ -44,20 +44,15 @@ pub(crate) fn out_of_turn(data: &Data, spec: &Json, load: &str) -> Result<Vec<St
             let Scalar::Int(unix_ns) = cells.get(row, "started_unix_ns")? else {
                 continue;
             };
-            let others = at.0.into_iter();
-            let others =
-                others.filter(|(axis, _)| *axis != sides.axis && !sides.unit.contains(axis));
+            let own = |axis: &str| axis == sides.axis || sides.unit.iter().any(|unit| unit == axis);
             starts.push(Start {
                 first: side == *a,
-                at: Coordinates(others.collect()).to_string(),
+                at: at.without(own).to_string(),
                 unix_ns,
             });
         }
-        let Some(share) = share_first(&starts) else {
-            continue;
-        };
-        let (first, second) = if share >= 0.5 { (a, b) } else { (b, a) };
-        if share.max(1.0 - share) > IN_TURNS {
+        let order = Order::of(&starts).filter(|order| !order.in_turns());
+        if let Some([first, second]) = order.map(|order| order.sorted([a, b])) {
             let axis = &sides.axis;
             sentences.push(format!(
                 "the cells of {axis} {second} were measured after those of {axis} {first}, so a comparison of the two \

@@ -26,7 +26,7 @@ pub(super) fn number(text: &str, fractions: bool) -> Option<String> {
         return Some(if number.is_finite() {
             format!("write {text} without quotes")
         } else {
-            "use a finite number, or omit the key if there is no limit".to_owned()
+            "use a finite number; for no limit, leave the key out".to_owned()
         });
     }
     if let Some(number) = number_word(text) {

@@ -8,4 +8,4 @@ mod turns;
 
 pub use balance::{ALPHA, Compared, Measured, compared};
 pub use sampled::{Conditions, Samples, names};
-pub use turns::{IN_TURNS, Start, share_first};
+pub use turns::{IN_TURNS, Order, Start};

@@ -18,10 +18,41 @@ pub struct Start {
     pub unix_ns: i64,
 }
 
+/// The order in which two sides were measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Order {
+    /// Whether the first side came first in at least half of the pairs of cells.
+    first_leads: bool,
+    /// The share of pairs in which the side that came first more often did, at least one half.
+    pub share: f64,
+}
+
+impl Order {
+    /// Returns the order of the cells of two sides; `None` without a pair.
+    pub fn of(starts: &[Start]) -> Option<Self> {
+        let share = share_first(starts)?;
+        let first_leads = share >= 0.5;
+        Some(Self {
+            first_leads,
+            share: if first_leads { share } else { 1.0 - share },
+        })
+    }
+
+    /// Returns both sides, that which came first more often in front.
+    pub fn sorted<T>(self, [a, b]: [T; 2]) -> [T; 2] {
+        if self.first_leads { [a, b] } else { [b, a] }
+    }
+
+    /// Whether the sides were measured in turns.
+    pub fn in_turns(self) -> bool {
+        self.share <= IN_TURNS
+    }
+}
+
 /// Returns the share of pairs of cells at the same coordinates, one of each side, in which the first side started first. A pair
 /// that started at the same time counts half. If the sides share no coordinates, every cell is paired with every cell of the
 /// other side. `None` without a pair.
-pub fn share_first(starts: &[Start]) -> Option<f64> {
+fn share_first(starts: &[Start]) -> Option<f64> {
     let mut by_place: BTreeMap<&str, [Vec<i64>; 2]> = BTreeMap::new();
     let mut all: [Vec<i64>; 2] = Default::default();
     for start in starts {
@@ -73,6 +104,10 @@ mod tests {
         assert_eq!(share_first(&order("abab", "")), Some(0.75));
         assert_eq!(share_first(&order("ababab", "")), Some(6.0 / 9.0));
         assert_eq!(share_first(&order("aaa", "")), None);
+        let reversed = Order::of(&order("bbbaaa", "")).unwrap();
+        assert_eq!(reversed.sorted(["a", "b"]), ["b", "a"]);
+        assert_eq!((reversed.share, reversed.in_turns()), (1.0, false));
+        assert!(Order::of(&order("ababab", "")).unwrap().in_turns());
         assert_eq!(share_first(&[]), None);
     }
 

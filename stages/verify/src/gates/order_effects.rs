@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::Scalar;
-use conditions::{IN_TURNS, Start, share_first};
+use conditions::{IN_TURNS, Order, Start};
 use contract::Settings;
 use pipeline::Problem;
 use pipeline::design::BLOCK;
@@ -224,14 +224,10 @@ fn separation(stage: &Stage<'_>, across: &str) -> Option<(f64, String)> {
                 .map(start(true))
                 .chain(of_b.iter().map(start(false)))
                 .collect();
-            let Some(before) = share_first(&starts) else {
+            let Some(order) = Order::of(&starts) else {
                 continue;
             };
-            let (share, first, second) = if before >= 0.5 {
-                (before, a, b)
-            } else {
-                (1.0 - before, b, a)
-            };
+            let ([first, second], share) = (order.sorted([a, b]), order.share);
             if worst.as_ref().is_none_or(|(w, _)| share > *w) {
                 let what = format!(
                     "{first} before {second} in {:.0} % of the pairs",
