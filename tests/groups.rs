@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Project, processes_with};
 
-/// A minimal balancer: each new connection goes to the next worker, and bytes are forwarded.
+/// A minimal balancer: each new connection goes to the next worker, and bytes are forwarded. It listens on a second port
+/// too, and colours its log.
 const STUDY: &str = r#"
 experiment: group
 title: Two replicas behind a balancer
@@ -23,7 +24,7 @@ engines:
           import asyncio, itertools, sys
           from urllib.parse import urlsplit
           host, port = sys.argv[1].rsplit(":", 1)
-          workers = itertools.cycle([urlsplit(url) for url in sys.argv[3:]])
+          workers = itertools.cycle([urlsplit(url) for url in sys.argv[4:]])
           async def pipe(reader, writer):
               try:
                   while data := await reader.read(65536):
@@ -33,16 +34,19 @@ engines:
                   writer.close()
           async def serve(reader, writer):
               worker = next(workers)
+              print("\x1b[32mforwarding\x1b[0m to", worker.netloc, flush=True)
               up, down = await asyncio.open_connection(worker.hostname, worker.port)
               await asyncio.gather(pipe(reader, down), pipe(up, writer), return_exceptions=True)
           async def main():
               server = await asyncio.start_server(serve, host, int(port))
-              print("balancing", len(sys.argv) - 3, flush=True)
-              await server.serve_forever()
+              beside = await asyncio.start_server(serve, host, int(sys.argv[2]))
+              await asyncio.gather(server.serve_forever(), beside.serve_forever())
           asyncio.run(main())
-      arguments: ["{host}:{port}"]
+      arguments: ["{host}:{port}", "{side-port}"]
       peers:
+        others: {optional: true, each: ["{url}"]}
         workers: {first: [--workers], each: ["{url}"]}
+    log: {events: {forwarded: {line: '^forwarding to (?<worker>\S+)$'}}}
     api: openai-completions
 workloads:
   short:
@@ -149,9 +153,10 @@ fn two_replicas_behind_a_balancer_are_one_server_whose_rows_name_their_members()
     );
     let events = ask(
         &project,
-        r#"select count(distinct member) as n from "load.engine_events""#,
+        r#"select count(distinct member) as n, count(distinct case when event = 'forwarded' then text end) as workers
+           from "load.engine_events""#,
     );
-    assert_eq!(events, json!([{"n": 2}]));
+    assert_eq!(events, json!([{"n": 3, "workers": 2}]));
     let report = fs::read_to_string(project.path().join("reports/group/report.md"))
         .unwrap_or_else(|e| panic!("{e}: {}", ran.stdout));
     let spaced: Vec<String> = report
@@ -313,7 +318,17 @@ fn mistakes_in_a_group_are_reported_with_their_places_before_anything_starts() {
         (
             ", peers: {workers: replica}",
             "",
+            "needs the other servers as `others` or `workers`",
+        ),
+        (
+            "peers: {workers: replica}",
+            "peers: {others: replica}",
             "needs the other servers as `workers`",
+        ),
+        (
+            "each: [\"{url}\"]}\n    log:",
+            "each: [\"{url}\", \"{side-port}\"]}\n    log:",
+            "the servers of `replica` listen on one only",
         ),
         (
             "peers: {workers: replica}",
@@ -363,4 +378,19 @@ fn a_program_gets_every_server_that_a_load_would_go_to_and_never_one_of_several(
         .ok();
     let given = ask(&project, r#"select servers from "count.given""#);
     assert_eq!(given, json!([{"servers": 2}]));
+}
+
+#[test]
+fn a_setting_of_a_wrong_definition_is_not_a_second_mistake() {
+    let wrong = STUDY
+        .replace(
+            "    api: openai-completions\n",
+            "    api: openai-completions\n    settings: {policy: {type: text, flags: [--policy, \"{}\"]}}\n    ready: {timeout: 3}\n",
+        )
+        .replace("peers: {workers: replica}}", "peers: {workers: replica}, settings: {policy: fair}}");
+    let project = project(&wrong);
+    let outcome = project.run(["plan", "experiments/group.yaml"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("`timeout`"), "{}", outcome.stderr);
+    assert!(!outcome.stderr.contains("policy"), "{}", outcome.stderr);
 }

@@ -49,6 +49,12 @@ fn read_at_most(log: &mut File, kept: u64) -> io::Result<Vec<u8>> {
     Ok(start)
 }
 
+/// Returns a text of a program without the escape sequences that colour it or move the cursor. Many servers write them
+/// also to files.
+pub fn uncoloured(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
 /// Checks that a log is not longer than a program may write.
 ///
 /// # Errors

@@ -101,6 +101,14 @@ fn mlx_lm_runs_on_a_processor_from_its_pins() {
 }
 
 #[test]
+#[ignore = "installs 100 MB"]
+fn the_router_of_sglang_reaches_the_servers_behind_it_from_its_pins() {
+    let project = measured("sglang-router.yaml");
+    let report = report(&project, "sglang-router");
+    assert!(report.contains("sglang-router==0.3.2"), "{report}");
+}
+
+#[test]
 #[ignore = "needs a python3 on the search path with llama-cpp-python[server] 0.3.36, which is built from source"]
 fn llama_cpp_python_runs_as_it_is_installed() {
     let project = measured("llama-cpp-python.yaml");

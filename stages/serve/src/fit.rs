@@ -67,6 +67,17 @@ pub(crate) fn engines_of(library: &dyn Library) -> Vec<Engine> {
         .collect()
 }
 
+/// Returns whether a definition that is itself wrong has a setting of this name. What is wrong with it is reported; that
+/// nothing has the setting would follow from it.
+pub(crate) fn in_a_wrong_definition(setting: &str, library: &dyn Library) -> bool {
+    let names = library.names("engines");
+    let mut definitions = names
+        .iter()
+        .filter_map(|name| library.find("engines", name));
+    definitions
+        .any(|json| json["settings"].get(setting).is_some() && Engine::from_json(&json).is_err())
+}
+
 /// Returns the remedy for a key of the stage that some engine has as a setting.
 pub(crate) fn setting_meant(key: &str, value: &Json, library: &dyn Library) -> Option<String> {
     let engines = engines_of(library);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use artifacts::Store;
 use contract::{LiveMember, RoleDescriptor, ServerDescriptor, ServerStart};
-use engines::Peer;
+use engines::{Peer, uses_side_port};
 use pipeline::process::Spawner;
 use pipeline::suggest::remedy;
 use pipeline::{Done, Effect, Failure, Input, Job, Json, Lease, Output, Problem};
@@ -188,6 +188,7 @@ impl<'a> Plan<'a> {
             let part = Part::of(Some(input), &json!(role.settings), store)
                 .map_err(|failure| of_role(name, failure))?;
             connected(name, &role, &part)?;
+            have_side_ports(name, &role, &part, &roles)?;
             if part.running() > 0 && part.running() != role.count as usize {
                 let message = format!(
                     "the role `{name}` has {} members, but {} runs at {} URLs",
@@ -369,6 +370,7 @@ fn manner(
         arguments.map_or_else(Vec::new, |a| a.render(peers))
     });
     Manner {
+        member: Some(member.to_owned()),
         log: member.to_owned(),
         arguments: peers.collect(),
         environment: gpus
@@ -416,13 +418,54 @@ fn connected(name: &str, role: &Role, part: &Part<'_>) -> Result<(), Failure> {
         let hint = remedy(slot, "peers", slots.iter().map(|s| s.as_str()));
         return Err(Failure::failed(message).hint(hint));
     }
-    match slots.difference(&given).next() {
-        Some(slot) => Err(Failure::failed(format!(
-            "{title}, the role `{name}`, needs the other servers as `{slot}`"
-        ))
-        .hint(format!("add `peers: {{{slot}: ROLE}}` to the role"))),
-        None => Ok(()),
+    let required = |slot: &&&String| !part.engine.launch.peers[**slot].optional;
+    let mut missing = slots.difference(&given);
+    let missing = match given.is_empty() {
+        true => missing.next(),
+        false => missing.find(required),
+    };
+    let Some(slot) = missing else {
+        return Ok(());
+    };
+    let all = match given.is_empty() {
+        true => slots.iter().map(|slot| format!("`{slot}`")).collect(),
+        false => vec![format!("`{slot}`")],
+    };
+    let message = format!(
+        "{title}, the role `{name}`, needs the other servers as {}",
+        all.join(" or ")
+    );
+    Err(Failure::failed(message).hint(format!("add `peers: {{{slot}: ROLE}}` to the role")))
+}
+
+/// Checks that the servers behind a router listen on the second port that it is given.
+fn have_side_ports(
+    name: &str,
+    role: &Role,
+    part: &Part<'_>,
+    before: &[Planned<'_>],
+) -> Result<(), Failure> {
+    let takes = |slot: &String| {
+        part.engine
+            .launch
+            .peers
+            .get(slot)
+            .is_some_and(|p| p.name_side_ports())
+    };
+    for (slot, behind) in role.peers.iter().filter(|(slot, _)| takes(slot)) {
+        let planned = before.iter().find(|planned| planned.name == *behind);
+        if planned.is_none_or(|p| uses_side_port(&p.part.engine, &p.part.settings)) {
+            continue;
+        }
+        let message = format!(
+            "the role `{name}` takes `{slot}` with a second port, and the servers of `{behind}` listen on one only"
+        );
+        return Err(Failure::failed(message).hint(
+            "give them the setting whose flags contain `{side-port}`, or add `{side-port}` to the arguments in the \
+             definition of their engine",
+        ));
     }
+    Ok(())
 }
 
 fn of_role(name: &str, failure: Failure) -> Failure {

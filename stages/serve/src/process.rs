@@ -15,6 +15,7 @@ use engines::{Engine, Rendered};
 use net::Secrets;
 use pipeline::enclosure::Enclosure;
 use pipeline::lease::LeaseFile;
+use pipeline::long_log::uncoloured;
 use pipeline::process::{Spawner, stat, stop};
 use pipeline::{CellStatus, Failure, Job, Media, Output};
 use places::Containment;
@@ -260,7 +261,7 @@ impl Process {
 
     /// Returns the known remedy if the log shows a known failure.
     fn advice(&mut self) -> Option<String> {
-        let text = self.log_text();
+        let text = uncoloured(&self.log_text());
         let matching = self
             .failures
             .iter()
@@ -271,7 +272,7 @@ impl Process {
 
     /// Returns the end of the log, to follow a sentence: the last line with an error, or the last lines.
     pub(crate) fn last_words(&mut self) -> String {
-        let text = self.log_text();
+        let text = uncoloured(&self.log_text());
         let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
         let has = |line: &str, texts: &[String]| texts.iter().any(|t| line.contains(t.as_str()));
         let marked = lines

@@ -293,9 +293,12 @@ fn early_problems(
             .iter()
             .filter_map(|e| e.settings.get(name))
             .collect();
-        if takers.is_empty() && at.is_empty() {
-            // Reported with the engine's name: see `fits`.
-        } else if takers.is_empty() {
+        // Reported with the engine's name (see `fits`), or with the definition.
+        let elsewhere = at.is_empty() || fit::in_a_wrong_definition(name, library);
+        if takers.is_empty() && elsewhere {
+            continue;
+        }
+        if takers.is_empty() {
             let problem = Problem::at_key(&route, format!("no engine has a setting `{name}`"));
             let settings = engines.iter().flat_map(|e| e.settings.keys());
             problems.push(match nearest(name, settings.map(String::as_str)) {

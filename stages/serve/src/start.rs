@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use contract::{LiveElsewhere, LiveEnvironment, ReadyProof, ServerStart};
-use engines::{Engine, Launch, Paths, Peer, Rendered, render};
+use engines::{Engine, Launch, Paths, Peer, Rendered, render, uses_side_port};
 use net::{Ask, Site, SiteError};
 use pipeline::process::Spawner;
 use pipeline::sources::NamedFiles;
@@ -41,6 +41,8 @@ pub(crate) struct Server {
     pub(crate) site: Site,
     pub(crate) model: String,
     pub(crate) process: Option<Process>,
+    /// The second port that it listens on, if it was given one.
+    side_port: String,
     /// The URL that shows whether a server that was found running is alive.
     health: Option<String>,
     pub(crate) live: Json,
@@ -61,6 +63,7 @@ impl Server {
             site,
             model,
             process,
+            side_port: String::new(),
             health,
             live: Json::Null,
             elsewhere: None,
@@ -79,6 +82,7 @@ impl Server {
             url: url.to_owned(),
             host: host.to_owned(),
             port: port.to_owned(),
+            side_port: self.side_port.clone(),
         }
     }
 }
@@ -157,6 +161,8 @@ pub(crate) struct ToLaunch<'a> {
 /// What differs between a single server and a member of a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Manner {
+    /// Its name in a group.
+    pub(crate) member: Option<String>,
     /// The name of its log, without `.log`.
     pub(crate) log: String,
     /// The arguments that follow all others.
@@ -172,6 +178,7 @@ pub(crate) struct Manner {
 impl Default for Manner {
     fn default() -> Self {
         Self {
+            member: None,
             log: "engine".to_owned(),
             arguments: Vec::new(),
             environment: BTreeMap::new(),
@@ -249,14 +256,25 @@ pub(crate) fn start(
     let there = Elsewhere::of(live)?;
     let containment =
         Containment::of(&live.container).map_err(|e| Failure::failed(e.to_string()))?;
+    let listens_on_two = uses_side_port(engine, settings);
     let mut attempt = 1;
     loop {
         // The engine's port, and the port at which it is reached.
         let here = free_port()?;
+        let free = || match &there {
+            Some(there) => there.free_port(job),
+            None => free_port(),
+        };
         let port = match &there {
-            Some(there) => there.free_port(job)?,
+            Some(_) => free()?,
             None => here,
         };
+        let mut side_port = String::new();
+        while side_port.is_empty() && listens_on_two {
+            side_port = Some(free()?)
+                .filter(|side| *side != port)
+                .map_or_else(String::new, |side| side.to_string());
+        }
         let paths = Paths {
             model: live.model_path.clone(),
             model_name: name.to_owned(),
@@ -265,12 +283,13 @@ pub(crate) fn start(
                 .map_or(HOST, Containment::listens_on)
                 .to_owned(),
             port: port.to_string(),
+            side_port,
             packages: live.packages.clone().unwrap_or_default(),
             revision: revision.map(str::to_owned),
             draft: live.draft_path.clone(),
         };
-        job.control
-            .progress(0, Some(3), format!("starting {}", engine.title));
+        let who = manner.member.as_deref().unwrap_or(&engine.title);
+        job.control.progress(0, Some(3), format!("starting {who}"));
         let mut rendered = render(engine, settings, &paths);
         rendered.arguments.extend(manner.arguments.iter().cloned());
         rendered.environment.extend(manner.environment.clone());
@@ -288,8 +307,14 @@ pub(crate) fn start(
                 Process::start(spawner, engine, live, &rendered, &manner.log, hanging, job)?
             }
         };
-        job.control
-            .progress(1, Some(3), "waiting for its first token");
+        let waits_for = match manner.ready {
+            Readiness::Token => "its first token",
+            Readiness::Models => "its list of models",
+            Readiness::Health => "its health check",
+        };
+        let whose = manner.member.as_ref().map(|member| format!("{member}: "));
+        let waiting = format!("{}waiting for {waits_for}", whose.unwrap_or_default());
+        job.control.progress(1, Some(3), waiting);
         let site = site(&format!("http://{HOST}:{here}"), &engine.launch, job.files)?;
         let mut names = [name, live.model_path.as_str()];
         if engine.launch.named_as_given {
@@ -300,6 +325,7 @@ pub(crate) fn start(
                 let elsewhere = there.as_ref().map(|there| there.sampler([here, port]));
                 return Ok(Server {
                     elsewhere,
+                    side_port: paths.side_port,
                     start: Some(began.until(&ready, manner.ready)),
                     ..Server::new(site, ready.model, Some(process), engine)
                 });

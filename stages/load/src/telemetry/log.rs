@@ -277,8 +277,8 @@ impl Log {
         seen_unix_ns: i128,
         rows: &mut Vec<EngineEvent>,
     ) {
-        let line = line.trim_end();
-        let line = self.secrets.mask(line);
+        let line = pipeline::long_log::uncoloured(line);
+        let line = self.secrets.mask(line.trim_end());
         let line = match &self.api_key {
             Some(key) => key.mask(&line),
             None => line,

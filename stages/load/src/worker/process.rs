@@ -189,7 +189,7 @@ impl Process {
 
     /// Returns the last lines of its log, as the end of a sentence.
     pub(super) fn last_words(&self) -> String {
-        let text = self.log_text();
+        let text = pipeline::long_log::uncoloured(&self.log_text());
         let lines: Vec<&str> = text
             .lines()
             .map(str::trim)

@@ -398,8 +398,10 @@ impl Engine {
             );
         }
         problems.extend(self.placeholder_problems());
-        // A server that knows the model only by its path proves it only with the first token.
-        if self.endpoints.models.is_none() && !launch.named_as_given {
+        // A server that knows the model only by its path proves it only with the first token. A router proves it with
+        // the servers behind it.
+        let proves_otherwise = launch.named_as_given || !launch.peers.is_empty();
+        if self.endpoints.models.is_none() && !proves_otherwise {
             problems.push(Problem::at(
                 &["endpoints", "models"],
                 "a model list is needed to prove that this is the server that Benchtrail started",

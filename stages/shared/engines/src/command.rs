@@ -19,6 +19,8 @@ pub struct Paths {
     pub host: String,
     /// `{port}`: the port to listen on.
     pub port: String,
+    /// `{side-port}`: a second port, for programs that listen on two.
+    pub side_port: String,
     /// `{packages}`: the folder of the unpacked packages.
     pub packages: String,
     /// `{revision}`: the revision of weights that the engine resolves itself, if it is pinned.
@@ -28,7 +30,16 @@ pub struct Paths {
 }
 
 /// The placeholders of arguments and environment.
-pub(crate) const PLACEHOLDERS: [&str; 5] = ["model", "model-name", "host", "port", "packages"];
+pub(crate) const PLACEHOLDERS: [&str; 6] = [
+    "model",
+    "model-name",
+    "host",
+    "port",
+    "side-port",
+    "packages",
+];
+/// The placeholder that the arguments of settings and of peers may hold too.
+pub(crate) const SIDE_PORT: &str = "{side-port}";
 
 /// Returns the placeholder names in a text: braces around words of lower-case letters and hyphens.
 /// JSON in braces does not match.
@@ -50,6 +61,7 @@ impl Paths {
             model_name: model_name.to_owned(),
             host: own("host"),
             port: own("port"),
+            side_port: own("side-port"),
             packages: own("packages"),
             revision: revision.map(str::to_owned),
             draft: None,
@@ -96,6 +108,7 @@ impl Paths {
             "model-name" => Some(&self.model_name),
             "host" => Some(&self.host),
             "port" => Some(&self.port),
+            "side-port" => Some(&self.side_port),
             "packages" => Some(&self.packages),
             "revision" => self.revision.as_deref(),
             "draft" => self.draft.as_deref(),
@@ -144,8 +157,8 @@ pub fn render(engine: &Engine, resolved: &BTreeMap<String, Json>, paths: &Paths)
     let flags = flags
         .into_iter()
         .chain(lists)
-        .flat_map(|(setting, value)| setting.arguments(value));
-    let variables = given().flat_map(|(setting, value)| setting.variables(value));
+        .flat_map(|(setting, value)| setting.arguments(value, &paths.side_port));
+    let variables = given().flat_map(|(setting, value)| setting.variables(value, &paths.side_port));
     let environment = engine
         .launch
         .environment
@@ -157,6 +170,13 @@ pub fn render(engine: &Engine, resolved: &BTreeMap<String, Json>, paths: &Paths)
         arguments: fixed.chain(flags).collect(),
         environment,
     }
+}
+
+/// Returns whether an engine with these settings listens on a second port.
+pub fn uses_side_port(engine: &Engine, resolved: &BTreeMap<String, Json>) -> bool {
+    let command = template(engine, resolved, "", None, Drafts::No);
+    let mut texts = command.arguments.iter().chain(command.environment.values());
+    texts.any(|text| text.contains(SIDE_PORT))
 }
 
 /// Returns the same with the placeholders kept, as a descriptor holds it.

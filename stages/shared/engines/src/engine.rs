@@ -167,9 +167,9 @@ pub struct Tool {
 /// How an engine is started.
 ///
 /// Arguments and environment may hold `{model}` (path or id of the weights), `{model-name}`
-/// (the name it is served under), `{host}`, `{port}` and `{packages}` (the folder its packages
-/// are unpacked in). The flags of the settings follow the arguments, in the order of the
-/// settings' names, those of lists last.
+/// (the name it is served under), `{host}`, `{port}`, `{side-port}` (a second free port, for programs
+/// that listen on two) and `{packages}` (the folder its packages are unpacked in). The flags of the
+/// settings follow the arguments, in the order of the settings' names, those of lists last.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Launch {

@@ -16,7 +16,7 @@ mod running;
 mod settings;
 mod shipped;
 
-pub use command::{Drafts, Paths, Rendered, render, template};
+pub use command::{Drafts, Paths, Rendered, render, template, uses_side_port};
 pub use consent::executed_by;
 pub use engine::{
     Engine, KEPT_OUT, KnownFailure, Launch, Library, Log, Program, Ready, Requirements, Stop, Tool,

@@ -3,14 +3,19 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::command::SIDE_PORT;
+
 /// The arguments that pass the members of a role to a program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct PeerArguments {
+    /// Whether the program also runs without this role. It always needs one of its roles.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
     /// Arguments that appear once, before all members.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub first: Vec<String>,
-    /// Arguments for each member, with `{url}`, `{host}` and `{port}`.
+    /// Arguments for each member, with `{url}`, `{host}`, `{port}` and `{side-port}`.
     pub each: Vec<String>,
     /// The text between members, if they share one argument (`a,b`); `each` then holds one text.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,6 +31,8 @@ pub struct Peer {
     pub host: String,
     /// The port it listens on.
     pub port: String,
+    /// The second port it listens on, if its definition uses one.
+    pub side_port: String,
 }
 
 impl Peer {
@@ -35,6 +42,7 @@ impl Peer {
             url: format!("{{{member}.url}}"),
             host: format!("{{{member}.host}}"),
             port: format!("{{{member}.port}}"),
+            side_port: format!("{{{member}.side-port}}"),
         }
     }
 
@@ -43,10 +51,16 @@ impl Peer {
         text.replace("{url}", &self.url)
             .replace("{host}", &self.host)
             .replace("{port}", &self.port)
+            .replace(SIDE_PORT, &self.side_port)
     }
 }
 
 impl PeerArguments {
+    /// Returns whether the arguments name a second port of each member.
+    pub fn name_side_ports(&self) -> bool {
+        self.each.iter().any(|text| text.contains(SIDE_PORT))
+    }
+
     /// Returns the arguments for these members.
     pub fn render(&self, peers: &[Peer]) -> Vec<String> {
         let each = peers

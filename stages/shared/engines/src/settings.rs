@@ -7,6 +7,8 @@ use pipeline::{Json, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::command::SIDE_PORT;
+
 /// One setting of an engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -26,7 +28,8 @@ pub struct Setting {
     /// The texts allowed; empty means any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
-    /// The arguments for the setting; `{}` is replaced by the value. Not for booleans.
+    /// The arguments for the setting; `{}` is replaced by the value. Not for booleans. All arguments and variables of a
+    /// setting may contain `{side-port}`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
     /// Environment variables to set; `{}` is replaced by the value, which is 1 or 0 for a boolean.
@@ -133,36 +136,38 @@ impl Setting {
     }
 
     /// Returns the arguments for a (checked) value; none for `null`.
-    pub fn arguments(&self, value: &Json) -> Vec<String> {
+    pub fn arguments(&self, value: &Json, side_port: &str) -> Vec<String> {
+        // The value comes last, so that nothing in it is replaced.
+        let fill = |forms: &[String], value: &str| -> Vec<String> {
+            let with_port = forms.iter().map(|form| form.replace(SIDE_PORT, side_port));
+            with_port.map(|form| form.replace("{}", value)).collect()
+        };
         match value {
             Json::Null => Vec::new(),
-            Json::Bool(true) => self.when_true.clone(),
-            Json::Bool(false) => self.when_false.clone(),
-            Json::String(text) => self.flags.iter().map(|f| f.replace("{}", text)).collect(),
+            Json::Bool(true) => fill(&self.when_true, "{}"),
+            Json::Bool(false) => fill(&self.when_false, "{}"),
+            Json::String(text) => fill(&self.flags, text),
             Json::Array(items) => items
                 .iter()
                 .filter_map(Json::as_str)
                 .map(str::to_owned)
                 .collect(),
-            other => self
-                .flags
-                .iter()
-                .map(|f| f.replace("{}", &other.to_string()))
-                .collect(),
+            other => fill(&self.flags, &other.to_string()),
         }
     }
-}
 
-impl Setting {
     /// Returns the environment variables for a (checked) value; none for `null`.
-    pub fn variables(&self, value: &Json) -> BTreeMap<String, String> {
+    pub fn variables(&self, value: &Json, side_port: &str) -> BTreeMap<String, String> {
         let text = match value {
             Json::Null => return BTreeMap::new(),
             Json::Bool(is) => u8::from(*is).to_string(),
             Json::String(text) => text.clone(),
             other => other.to_string(),
         };
-        let fill = |(name, form): (&String, &String)| (name.clone(), form.replace("{}", &text));
+        let fill = |(name, form): (&String, &String)| {
+            let form = form.replace(SIDE_PORT, side_port);
+            (name.clone(), form.replace("{}", &text))
+        };
         self.environment.iter().map(fill).collect()
     }
 }

@@ -16,7 +16,7 @@ macro_rules! definitions {
 
 const SHIPPED: &[Shipped] = definitions! {
     "engines": "llama-cpp", "llama-cpp-portable", "llama-cpp-python", "llama-server", "lmdeploy", "mistral-rs", "mlx-lm", "ollama", "openai", "sglang",
-        "tensorrt-llm", "tgi", "transformers-generate", "transformers-serve", "vllm";
+        "sglang-router",        "tensorrt-llm", "tgi", "transformers-generate", "transformers-serve", "vllm";
     "models": "smollm2-135m-instruct";
 };
 

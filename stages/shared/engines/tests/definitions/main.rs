@@ -5,7 +5,10 @@ mod pages;
 #[path = "../support/yaml.rs"]
 mod yaml;
 
-use engines::{Engine, Model, Paths, Sha256, collections, render, resolve, shipped, template};
+use engines::{
+    Drafts, Engine, Model, Paths, Sha256, collections, render, resolve, shipped, template,
+    uses_side_port,
+};
 use pipeline::Json;
 use proptest::prelude::*;
 use serde_json::json;
@@ -25,6 +28,7 @@ fn paths() -> Paths {
         model_name: "tiny".into(),
         host: "127.0.0.1".into(),
         port: "4321".into(),
+        side_port: "4322".into(),
         packages: "/p".into(),
         revision: None,
         draft: None,
@@ -117,7 +121,7 @@ fn what_is_filled_in_is_not_searched_for_placeholders() {
 fn the_template_of_a_command_holds_nothing_of_this_machine() {
     let engine = engine("llama-cpp");
     let resolved = resolve(&engine.settings, &serde_json::Map::new()).unwrap();
-    let template = template(&engine, &resolved, "tiny", None, engines::Drafts::No);
+    let template = template(&engine, &resolved, "tiny", None, Drafts::No);
     assert!(template.arguments.contains(&"{port}".to_owned()));
     assert_eq!(
         template.environment["LD_LIBRARY_PATH"],
@@ -172,6 +176,25 @@ fn a_pinned_revision_reaches_the_engine_and_none_leaves_no_trace() {
             .any(|w| w == ["--revision", "abc"])
     );
     assert!(!line(None).iter().any(|a| a.contains("revision")));
+}
+
+#[test]
+fn a_second_port_reaches_the_settings_that_ask_for_one_and_no_value() {
+    let engine = engine("sglang");
+    let resolved =
+        |settings: Json| resolve(&engine.settings, settings.as_object().unwrap()).unwrap();
+    let alone = resolved(json!({"attention-backend": "{side-port}"}));
+    assert!(!uses_side_port(&engine, &resolved(json!({}))));
+    let line = render(&engine, &alone, &paths()).arguments;
+    assert!(line.contains(&"{side-port}".to_owned()) && !line.contains(&"4322".to_owned()));
+    let part = resolved(json!({"disaggregation-mode": "prefill"}));
+    assert!(uses_side_port(&engine, &part));
+    let line = render(&engine, &part, &paths()).arguments;
+    let port = ["--disaggregation-bootstrap-port", "4322"];
+    assert!(line.windows(2).any(|w| w == port), "{line:?}");
+    // A descriptor keeps the placeholder, so it is the same for every launch.
+    let kept = template(&engine, &part, "tiny", None, Drafts::No).arguments;
+    assert!(kept.contains(&"{side-port}".to_owned()));
 }
 
 #[test]

@@ -13,29 +13,50 @@ fn the_examples_in_the_documentation_are_valid() {
     let [
         study,
         container,
-        engine,
+        own,
         running,
         host,
         cloud,
         group,
+        replicas,
         model,
         draft,
     ] = &examples[..]
     else {
-        panic!("nine examples, not {}", examples.len())
+        panic!("ten examples, not {}", examples.len())
     };
-    for part in [study, container, host, cloud] {
+    for part in [study, container, host, cloud, group, replicas] {
         assert!(part["stages"].is_object());
     }
     assert!(container["stages"]["machine"]["environment"]["container"]["image"].is_string());
     let drafting = &draft["engines"]["drafting"];
     assert_eq!(drafting["extends"], "llama-cpp");
     assert!(drafting["launch"]["draft-arguments"].is_array());
-    let router = Engine::from_json(&group["engines"]["sglang-router"]).unwrap();
-    assert_eq!(router.launch.peers.len(), 2);
     let running = Engine::from_json(running).unwrap();
     assert_eq!(running.exporters.len(), 3);
-    let engine = Engine::from_json(engine).unwrap();
+    // Each role of an example connects to what the shipped router takes, and its settings are those of its engine.
+    let router = engine("sglang-router");
+    for example in [group, replicas] {
+        let roles = &example["stages"]["server"]["roles"];
+        let peers = roles["router"]["peers"].as_object().unwrap();
+        assert!(
+            peers
+                .keys()
+                .all(|slot| router.launch.peers.contains_key(slot))
+        );
+        assert!(
+            peers
+                .values()
+                .all(|role| roles[role.as_str().unwrap()].is_object())
+        );
+    }
+    for role in ["prefill", "decode"] {
+        let settings = &group["stages"]["server"]["roles"][role]["settings"];
+        assert!(
+            arguments(&engine("sglang"), settings).contains(&"--disaggregation-mode".to_owned())
+        );
+    }
+    let engine = Engine::from_json(own).unwrap();
     let line = arguments(&engine, &json!({"slots": 2, "eager": true}));
     assert_eq!(line[line.len() - 3..], ["--eager", "--slots", "2"]);
     Model::from_json(model).unwrap();
