@@ -365,7 +365,7 @@ fn the_forms_of_other_tools_for_lengths_and_axes_are_met_with_ours() {
         (
             REQUESTS,
             "requests: 16\n    include: [{clients: 8, reason: more}]",
-            "hint: write `coordinates: {clients: …}`\n",
+            "hint: write `coordinates: {clients: 8}`\n",
         ),
         (
             REPORT,

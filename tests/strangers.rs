@@ -540,7 +540,7 @@ fn keys_in_the_wrong_place_are_met_with_the_place() {
         (CHECKS, "checks: {kind: verify, needs: [server, ladder], gates: [{gate: repeats, axis: rep}]}".to_owned(), "hint: the axes are `clients`, `block`\n"),
         ("axes:", "parameters:\n  - n\naxes:".to_owned(), "hint: write parameters as `parameters: {NAME: {type: integer, default: 8}}`\n"),
         ("axes:", "parameters: n\naxes:".to_owned(), "hint: write parameters as "),
-        ("requests: 16", more("exclude: [{clients: 4, reason: slow}]"), "hint: write `where: {clients: …}`\n"),
+        ("requests: 16", more("exclude: [{clients: 4, reason: slow}]"), "hint: write `where: {clients: 4}`\n"),
         ("axes:", "profiles: {smoke: {clients: [1]}}\naxes:".to_owned(), "hint: write `axes: {clients: [LABEL]}`\n"),
         ("axes:", models("id: owner/name"), "hint: write `weights: {named: {id: ID}}`\n"),
         ("axes:", models("weights: owner/name"), "hint: write `{named: {id: owner/name}}` for a name or a path "),

@@ -44,7 +44,7 @@ fn a_trap_is_reported_with_what_to_write_instead() {
         (
             "requests: 16",
             "requests: 16\n    exclude: {clients: 4}",
-            "hint: write a list: `[{where: …, reason: …}]`",
+            "hint: write a list: `[{where: {AXIS: LABEL}, reason: TEXT}]`",
         ),
         ("[1, 2, 4]", "[1, ~, 4]", "expected a value, found nothing"),
         // A list within a list: the stage does need a server.

@@ -6,6 +6,10 @@ use serde::Deserialize;
 use super::settings::{BlocksText, DurationText, PercentText};
 use crate::design::{Otherwise, UnitOrder};
 
+/// What to write for a number of blocks that follows from the results.
+const UNTIL_PRECISE: &str = "`blocks: 5, until: {relative-half-width: 5 %, of: output_throughput, at-most: 20}`, which adds blocks until the \
+                             figure is known this precisely";
+
 /// How a study is replicated. A profile replaces single keys.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
@@ -26,7 +30,9 @@ use crate::design::{Otherwise, UnitOrder};
 }, "x-alone" = "blocks"))]
 pub(crate) struct DesignFile {
     /// The number of complete blocks. Each launches every configuration once.
-    #[schemars(range(min = 1, max = 1000))]
+    #[schemars(range(min = 1, max = 1000), extend("x-other-words" = {
+        "MAPPING": UNTIL_PRECISE, "until": UNTIL_PRECISE, "auto": UNTIL_PRECISE, "adaptive": UNTIL_PRECISE, "converged": UNTIL_PRECISE,
+    }))]
     pub(super) blocks: Option<u32>,
     /// The stage whose launch is the unit of replication. By default, the only serve stage, or the
     /// load stage of a study without servers.
@@ -60,10 +66,13 @@ pub(super) enum UntilFile {
 /// When there are enough blocks.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-#[schemars(extend("x-alone" = "relative-half-width", "x-other-words" = {
+#[schemars(extend("x-form" = "{relative-half-width: 5 %, of: output_throughput, at-most: 20}", "x-alone" = "relative-half-width", "x-other-words" = {
     "precision": "`relative-half-width: 5 %`",
     "half-width": "`relative-half-width: 5 %`",
     "within": "`relative-half-width: 5 %`",
+    "width": "`relative-half-width: 5 %`",
+    "tolerance": "`relative-half-width: 5 %`",
+    "error": "`relative-half-width: 5 %`",
     "figure": "`of`",
     "metric": "`of`",
     "column": "`of`",
@@ -115,6 +124,7 @@ pub(super) struct ArmFile {
 /// How quiet the machine must be.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(extend("x-form" = "{load: 0.5, wait: 10 min}"))]
 pub(super) struct QuietFile {
     /// The largest number of running tasks per core.
     #[schemars(extend("exclusiveMinimum" = 0))]

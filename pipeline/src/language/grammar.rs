@@ -34,7 +34,7 @@ use crate::stage::{Json, Registry};
     "vars": "`parameters`",
     "matrix": "`axes`",
     "sweep": "`axes`",
-    "exclude": "a key of a stage: `stages: {NAME: {exclude: [{AXIS: LABEL, reason: …}]}}`",
+    "exclude": "a key of a stage: `stages: {NAME: {exclude: [{where: {AXIS: LABEL}, reason: TEXT}]}}`",
     "gates": "a key of a stage of kind `verify`",
     "tables": "a key of a stage of kind `analyze` or `report`",
     "engine": "a key of a stage of kind `provision`",
@@ -51,7 +51,7 @@ use crate::stage::{Json, Registry};
     "workflow": "`stages`",
     "dimensions": "`axes`",
     "factors": "`axes`",
-    "include": "`extends: FILE`, for one file that this file changes",
+    "include": "`extends: FILE`, for one file that this file changes; for more cells, it is a key of a stage: `stages: {NAME: {include: [{coordinates: {AXIS: LABEL}, reason: TEXT}]}}`",
     "import": "`extends: FILE`, for one file that this file changes",
     "requests": "a key of a stage of kind `load`",
     "arrival": "a key of a stage of kind `load`",
@@ -163,7 +163,7 @@ pub(crate) enum ParameterType {
 /// A named set of parameter values and axis replacements.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("x-other-words" = {
+#[schemars(extend("x-form" = "{set: {NAME: VALUE}, axes: {AXIS: [LABEL]}}", "x-other-words" = {
     "parameters": "`set: {NAME: VALUE}`",
     "stages": "`set: {NAME: VALUE}`, with the parameter `${NAME}` in the stage",
     "overrides": "`set: {NAME: VALUE}`, with the parameter `${NAME}` in the stage",
@@ -275,6 +275,7 @@ pub(crate) struct StageCommon {
 /// Cells left out.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-form" = "{where: {AXIS: LABEL}, reason: TEXT}"))]
 #[expect(
     dead_code,
     reason = "only its schema is used: the tree is read with its places"
@@ -292,6 +293,7 @@ pub(crate) struct Exclude {
 /// A cell beyond the product of the axes.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-form" = "{coordinates: {AXIS: LABEL}, reason: TEXT}"))]
 #[expect(
     dead_code,
     reason = "only its schema is used: the tree is read with its places"
@@ -307,6 +309,7 @@ pub(crate) struct Include {
 /// A change to single cells.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-form" = "{where: {stage: STAGE, AXIS: LABEL}, set: {KEY: VALUE}, reason: TEXT}"))]
 #[expect(
     dead_code,
     reason = "only its schema is used: the tree is read with its places"

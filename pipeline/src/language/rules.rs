@@ -4,7 +4,7 @@ use super::axes::Axes;
 use super::diagnostics::Span;
 use super::expand::Context;
 use super::stages::{Choice, Draft, choice};
-use super::tree::{Node, Value};
+use super::tree::{Key, Node, Value};
 use crate::stage::Step;
 
 /// A rule with the number of cells it has matched.
@@ -50,6 +50,10 @@ pub(super) fn rules<'n>(
     let mut rules = Vec::new();
     for (index, node) in nodes.iter().enumerate() {
         let Some(place) = node.get("where") else {
+            // A mistake that is already reported. Its labels are read, so that the user sees all mistakes at once.
+            if !overriding {
+                check_labels(node, draft, axes, context, index);
+            }
             continue;
         };
         // Mistakes in the shape of a rule are already reported.
@@ -91,6 +95,28 @@ pub(super) fn rules<'n>(
         }
     }
     rules
+}
+
+/// Reports labels that do not exist in an entry of `exclude` that lacks `where`.
+fn check_labels(node: &Node, draft: &Draft, axes: &Axes, context: &Context, index: usize) {
+    let over = |(key, _): &(Key, Node)| draft.over.iter().any(|axis| axes[*axis].name == key.text);
+    let named = node.entries().iter().filter(|entry| over(entry)).cloned();
+    let place = Node {
+        span: node.span,
+        value: Value::Map(named.collect()),
+    };
+    let mut route = draft.route(&["exclude"]);
+    route.push(Step::Index(index));
+    let mut out = Vec::new();
+    choice(
+        &place,
+        &draft.over,
+        axes,
+        context.parameters,
+        &route,
+        &mut out,
+    );
+    out.into_iter().for_each(|m| context.sink.add(m));
 }
 
 /// Returns the reason in an entry.

@@ -108,7 +108,13 @@ pub(super) fn check_root(
             value: Value::Map(entries),
         }
     };
-    let around = [("at the top of the file", file_keys())];
+    let around = [
+        ("at the top of the file", file_keys()),
+        (
+            "of a stage, below its name in `stages`",
+            common_keys(&common_schema()),
+        ),
+    ];
     let plain = Checker {
         other_keys: &collections,
         around: &around,

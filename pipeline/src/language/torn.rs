@@ -40,9 +40,19 @@ impl TornList {
 
     fn end(&mut self) {
         let items = std::mem::take(&mut self.items);
-        let Some((key, span, first)) = self.key.take().filter(|_| !items.is_empty()) else {
+        let Some((key, span, first)) = self.key.take() else {
             return;
         };
+        if let Some(sign) = block_sign(&first) {
+            let message = format!("a text of several lines (`{sign}`) cannot be inside braces");
+            let hint = format!("put the text in quotes: `{key}: \"…\"`");
+            self.mistakes
+                .push(Mistake::new(span, &[], message).hint(hint));
+            return;
+        }
+        if items.is_empty() {
+            return;
+        }
         let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
         let number = match items.as_slice() {
             [rest] if digits(&first) && digits(rest) && rest.len() == 3 => {
@@ -60,4 +70,12 @@ impl TornList {
                 "write the list as `{key}: [{first}, {list}]`{number}"
             )));
     }
+}
+
+/// Returns the sign in front of a value that begins a text of several lines outside of braces.
+fn block_sign(text: &str) -> Option<&str> {
+    let sign = text.split_whitespace().next()?;
+    let more = sign.strip_prefix(['>', '|'])?;
+    let is_sign = more.chars().all(|c| c.is_ascii_digit() || "+-".contains(c));
+    (is_sign && sign.len() < text.len()).then_some(sign)
 }

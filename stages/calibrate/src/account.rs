@@ -20,6 +20,7 @@ use crate::point::ended_well;
 /// The requests to a real server, to compare times with those that it reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(extend("x-form" = "{concurrency: [1, 8], requests: 64}"))]
 pub struct Account {
     /// The numbers of clients, one closed loop after the other; by default, one client, and as many
     /// as the server has slots.

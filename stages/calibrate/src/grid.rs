@@ -35,6 +35,7 @@ pub struct Grid {
 /// Bounds on the errors of TTFT and E2E latency.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(extend("x-form" = "{p50: 2 ms, p99: 20 ms}"))]
 pub struct Bound {
     /// On the median of |error|.
     pub p50: TimeSpan,

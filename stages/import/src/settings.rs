@@ -149,6 +149,7 @@ fn column_sources<'de, D: Deserializer<'de>>(
 /// The source of one of our columns: a column of the file, or one value for every row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-form" = "{from: COLUMN, unit: ms}"))]
 pub struct ColumnSource {
     /// The column of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]

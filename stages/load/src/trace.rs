@@ -15,6 +15,7 @@ use crate::named_file;
 /// Arrivals as recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-form" = "{file: trace.jsonl}"))]
 pub struct Replay {
     /// The trace: JSON Lines with one object per line, or CSV with a heading.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -36,6 +37,7 @@ fn as_recorded() -> f64 {
 /// Prompts of recorded lengths, made of random words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-form" = "{file: trace.jsonl}"))]
 pub struct RecordedLengths {
     /// The trace; request `i` takes row `i`. A row without an output length takes the workload's.
     #[serde(default, skip_serializing_if = "String::is_empty")]

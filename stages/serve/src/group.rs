@@ -24,6 +24,7 @@ const GPUS: &str = "CUDA_VISIBLE_DEVICES";
 /// One role of a group: servers with the same task.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[schemars(extend("x-form" = "{provision: STAGE, count: 2}"))]
 pub(crate) struct Role {
     /// The provision stage whose environment its members run in; may be left out if the stage needs only one.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,10 +5,11 @@ use serde_json::Map;
 use super::super::diagnostics::{Mistake, MistakeKind, Span};
 use super::super::interpolate::merged;
 use super::super::settings::{DurationText, PercentText};
-use super::super::tree::{Node, Value};
-use super::remedies::{duration, first_sentence, is_span, list_of, wrong_type};
+use super::super::tree::{Key, Node, Value};
+use super::remedies::{duration, first_sentence, is_span, wrong_type};
 use super::view::{OTHER_WORDS, View};
 use crate::stage::{Json, Problem, Step};
+use crate::suggest::{closest, list};
 
 /// Returns every value that a placeholder may stand for, or the reason why it has none.
 pub(crate) type Expand<'a> = &'a dyn Fn(&str, Span, &[Step]) -> Result<Vec<Node>, Mistake>;
@@ -55,7 +56,7 @@ pub fn mistakes_in(settings: &Json, schema: &Json, owner: &str) -> Vec<Problem> 
 }
 
 /// Returns the key that a mapping lacks and into which all its unknown keys probably belong: `{clients: 4}`.
-pub(super) fn chooses_without(view: &View<'_>, node: &Node) -> Option<&'static str> {
+fn chooses_without(view: &View<'_>, node: &Node) -> Option<&'static str> {
     let required = view.required();
     let key = ["where", "coordinates"]
         .into_iter()
@@ -121,14 +122,11 @@ impl<'a> Checker<'a> {
         if !view.accepts_type(node) {
             let message = format!("expected {}, found {}", view.expected(), node.describe());
             let mistake = Mistake::new(node.span, route, message);
-            let items = view
-                .keyword("items")
-                .filter(|_| matches!(node.value, Value::Map(_)));
             // Conditions on the keys of a mapping hold for everything else, so the view without them decides.
             let plain = self.view(schema);
             let hint = self
                 .list_meant(&plain, node)
-                .or_else(|| items.and_then(|items| list_of(&self.view(items))))
+                .or_else(|| self.list_of(&view, node))
                 .or_else(|| {
                     node.text()
                         .and_then(|word| self.of_word(&plain, word, node))
@@ -313,7 +311,21 @@ impl<'a> Checker<'a> {
             route,
             out,
         );
+        // Keys without the mapping around them are one mistake, and so are keys of which none is known.
+        let inside = self
+            .without_mapping(view, node)
+            .or_else(|| self.all_unknown(view, node));
+        if let Some((key, hint)) = &inside {
+            route.push(Step::Key(key.text.clone()));
+            let message = format!("unknown key `{}`", key.text);
+            let mistake = Mistake::new(key.span, route, message).kind(MistakeKind::UnknownKey);
+            out.push(mistake.hint(hint.clone()));
+            route.pop();
+        }
         for (key, value) in entries {
+            if inside.is_some() && view.property(&key.text).is_none() {
+                continue;
+            }
             route.push(Step::Key(key.text.clone()));
             if let Some(schema) = view.property(&key.text) {
                 below.node(schema, value, route, out);
@@ -335,29 +347,67 @@ impl<'a> Checker<'a> {
             let mut unknown = entries
                 .iter()
                 .filter(|(k, _)| view.property(&k.text).is_none());
-            if chooses_without(view, node) == Some(key) {
-                return true;
-            }
-            unknown.any(|(k, _)| view.keys_of_other_word(&k.text).contains(&key))
+            inside.is_some()
+                || unknown.any(|(k, _)| view.keys_of_other_word(&k.text).contains(&key))
         };
         // Nor is one that is there misspelt.
         let is_meant = |key: &str| meant.iter().any(|name| name == key);
         for key in view.required() {
             if node.get(key).is_none() && !has_other_word(key) && !is_meant(key) {
-                let what = view
-                    .property(key)
-                    .and_then(|s| self.view(s).description().map(first_sentence));
+                let value = view.property(key).map(|schema| self.view(schema));
+                let what = value
+                    .as_ref()
+                    .and_then(|value| value.description().map(first_sentence));
+                let words = value.map(|value| value.words()).unwrap_or_default();
+                let words = match words.len() {
+                    0 | 7.. => String::new(),
+                    _ => format!(", one of {}", list(words)),
+                };
                 let message = match self.owner {
                     Some(owner) => format!("{owner} needs the parameter `{key}`"),
                     None => format!("missing key `{key}`"),
                 };
                 let mistake = Mistake::new(node.span, route, message).kind(MistakeKind::MissingKey);
                 out.push(mistake.hint(match what {
-                    Some(what) => format!("add `{key}:` ({what})"),
-                    None => format!("add `{key}:`"),
+                    Some(what) => format!("add `{key}:`{words} ({what})"),
+                    None => format!("add `{key}:`{words}"),
                 }));
             }
         }
+    }
+
+    /// Returns the first of the keys that lack the mapping around them, and the whole as it is written.
+    fn without_mapping<'n>(&self, view: &View<'a>, node: &'n Node) -> Option<(&'n Key, String)> {
+        let inside = chooses_without(view, node)?;
+        let unknown = |(key, _): &&'n (Key, Node)| view.property(&key.text).is_none();
+        let entry = |(key, value): &(Key, Node)| match value.scalar() {
+            Some(label) => format!("{}: {label}", key.text),
+            None => format!("{}: …", key.text),
+        };
+        let keys: Vec<String> = node.entries().iter().filter(unknown).map(entry).collect();
+        let (first, _) = node.entries().iter().find(unknown)?;
+        let lacking = view.required().into_iter();
+        let lacking = lacking.filter(|key| *key != inside && node.get(key).is_none());
+        let lacking: String = lacking.map(|key| format!(", {key}: TEXT")).collect();
+        let keys = keys.join(", ");
+        let hint = match lacking.as_str() {
+            "" => format!("write `{inside}: {{{keys}}}`"),
+            lacking => format!("write `{{{inside}: {{{keys}}}{lacking}}}`"),
+        };
+        Some((first, hint))
+    }
+
+    /// Returns the first key of a mapping that lacks several required keys and has none that is known, and its form.
+    fn all_unknown<'n>(&self, view: &View<'a>, node: &'n Node) -> Option<(&'n Key, String)> {
+        let form = view.declared_form().filter(|_| view.closed())?;
+        let names = view.property_names();
+        let is_strange = |key: &str| {
+            view.other_word(key).is_none() && closest(key, names.iter().copied()).is_none()
+        };
+        let all = node.entries().iter().all(|(key, _)| is_strange(&key.text));
+        let several = view.required().len() > 1;
+        let (first, _) = node.entries().first().filter(|_| all && several)?;
+        Some((first, format!("write it as `{form}`")))
     }
 
     /// Returns the remedy for a text in place of a mapping with a key that takes this text: the only required one, or the
@@ -378,10 +428,29 @@ impl<'a> Checker<'a> {
         Some(format!("write `{}`", view.with(key, text)))
     }
 
-    /// Returns the form of a mapping to copy: its required keys, or that of a mapping whose keys are names.
-    fn form(&self, view: &View<'a>, depth: usize) -> Option<String> {
+    /// Returns the remedy for a value in place of a list of mappings: the list with one mapping to copy. A text may be
+    /// meant for an item that is a text.
+    fn list_of(&self, view: &View<'a>, node: &Node) -> Option<String> {
+        let item = self.view(view.keyword("items")?);
+        let is_map = matches!(node.value, Value::Map(_));
+        let wrong = is_map || (item.types() == ["object"] && !matches!(node.value, Value::Null));
+        let form = (item.declared_form().map(str::to_owned)).or_else(|| {
+            let entries = item.required().into_iter().map(|key| format!("{key}: …"));
+            let entries: Vec<String> = entries.collect();
+            (!entries.is_empty()).then(|| format!("{{{}}}", entries.join(", ")))
+        });
+        let form = form.filter(|_| wrong)?;
+        Some(format!("write a list: `[{form}]`"))
+    }
+
+    /// Returns the form of a mapping to copy: the declared one, its required keys, or that of a mapping whose keys are
+    /// names.
+    pub(super) fn form(&self, view: &View<'a>, depth: usize) -> Option<String> {
         if view.types() != ["object"] || depth == 0 {
             return None;
+        }
+        if let Some(form) = view.declared_form() {
+            return Some(form.to_owned());
         }
         let value = |schema: &'a Json| {
             let view = self.view(schema);
@@ -449,7 +518,7 @@ impl<'a> Checker<'a> {
 }
 
 /// The largest number of mappings inside each other in a form to copy.
-const FORM_DEPTH: usize = 2;
+pub(super) const FORM_DEPTH: usize = 2;
 
 /// Checks the length and the format of a text.
 fn check_text(view: &View<'_>, text: &str, node: &Node, route: &[Step], out: &mut Vec<Mistake>) {

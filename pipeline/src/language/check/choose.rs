@@ -4,7 +4,7 @@ use serde_json::Map;
 
 use super::super::diagnostics::{Mistake, MistakeKind};
 use super::super::tree::{Key, Node, Value};
-use super::checker::Checker;
+use super::checker::{Checker, FORM_DEPTH};
 use super::numbers::range;
 use super::remedies::{instead, list_of_texts, wrong_type};
 use super::view::View;
@@ -128,7 +128,13 @@ impl<'a> Alternatives<'a, '_> {
         let words: Vec<&str> = fitting.iter().flat_map(|(_, v)| v.words()).collect();
         if fitting.iter().all(|(_, v)| !v.words().is_empty())
             && !is_like_a_word(text, &words)
-            && let Some(hint) = self.in_a_mapping(checker, node)
+            && let Some(hint) = self.in_a_mapping(checker, node).or_else(|| {
+                let form = self.form(checker)?;
+                Some(format!(
+                    "write it as `{form}`, or one of {}",
+                    list(words.iter().copied())
+                ))
+            })
         {
             let message = format!("expected a mapping, found {}", node.describe());
             return wrong(Mistake::new(node.span, route, message).hint(hint));
@@ -301,8 +307,19 @@ impl<'a> Alternatives<'a, '_> {
         }
         match self.names() {
             names if names.is_empty() => wrong_type(mistake, first, None, node),
-            names => mistake.hint(format!("give one of {}", list(names))),
+            names => {
+                let form = self.form(checker);
+                let form = form.map(|form| format!(", or a mapping such as `{form}`"));
+                let form = form.unwrap_or_default();
+                mistake.hint(format!("give one of {}{form}", list(names)))
+            }
         }
+    }
+
+    /// Returns the form of the alternative that is declared with one.
+    fn form(&self, checker: &Checker<'a>) -> Option<String> {
+        let mut declared = self.mappings.iter().filter(|v| v.declared_form().is_some());
+        declared.find_map(|view| checker.form(view, FORM_DEPTH))
     }
 }
 

@@ -300,6 +300,9 @@ fn for_other(value: &Value, view: &View<'_>) -> Option<String> {
             }
             Some(format!("write `{}`", view.with(key, &value_text(value))))
         }
+        Value::Map(_) if view.other_word("MAPPING").is_some() => {
+            view.other_word("MAPPING").map(instead)
+        }
         // `needs: {machine: {}}`, as in files of docker compose.
         Value::Map(entries) if wants("array") && view.has_texts() && !entries.is_empty() => {
             let keys: Vec<&str> = entries.iter().map(|(key, _)| key.text.as_str()).collect();
@@ -314,16 +317,6 @@ fn for_other(value: &Value, view: &View<'_>) -> Option<String> {
         },
         _ => None,
     }
-}
-
-/// Returns the remedy for a mapping in place of a list of mappings: the list with the keys that an item needs.
-pub(super) fn list_of(item: &View<'_>) -> Option<String> {
-    let keys: Vec<String> = item
-        .required()
-        .iter()
-        .map(|key| format!("{key}: …"))
-        .collect();
-    (!keys.is_empty()).then(|| format!("write a list: `[{{{}}}]`", keys.join(", ")))
 }
 
 fn value_text(value: &Value) -> String {

@@ -2,7 +2,7 @@
 
 use super::super::diagnostics::{Mistake, MistakeKind};
 use super::super::tree::{Key, Node, Value};
-use super::checker::{Checker, chooses_without};
+use super::checker::Checker;
 use super::remedies::{instead, without_space};
 use super::view::{View, word_of_stages};
 use crate::stage::{Json, Step};
@@ -53,10 +53,6 @@ impl<'a> Checker<'a> {
             .or_else(|| word_of_stages(text).filter(|_| self.is_of_a_stage()))
             .map(instead)
             .or_else(|| self.beside(view, node, text))
-            .or_else(|| {
-                let inside = chooses_without(view, node)?;
-                Some(format!("write `{inside}: {{{text}: …}}`"))
-            })
             .or_else(|| self.outside(text))
             .or_else(|| holds_an_anchor(text).then(|| ANCHORS.to_owned()))
             .or_else(|| without_space(text, names.clone()));

@@ -23,6 +23,9 @@ const LISTED_BY: &str = "x-listed-by";
 /// The key of a mapping that a value alone is meant for. This is our extension; editors ignore it.
 const ALONE: &str = "x-alone";
 
+/// A mapping as an example to copy, for one whose keys are all optional. This is our extension; editors ignore it.
+const FORM: &str = "x-form";
+
 /// Other tools' words for the keys that stages of every kind have.
 const OF_STAGES: [(&[&str], &str); 7] = [
     (
@@ -60,7 +63,7 @@ const OF_STAGES: [(&[&str], &str); 7] = [
     ),
     (
         &["if", "when", "only", "skip"],
-        "`exclude: [{AXIS: LABEL, reason: …}]`",
+        "`exclude: [{where: {AXIS: LABEL}, reason: TEXT}]`",
     ),
     (
         &["name", "id"],
@@ -139,6 +142,11 @@ impl<'a> View<'a> {
         let keys = form.split(between);
         keys.filter_map(|entry| entry.trim().split(':').next())
             .collect()
+    }
+
+    /// Returns the mapping that is declared as an example to copy.
+    pub(super) fn declared_form(&self) -> Option<&'a str> {
+        self.keyword(FORM).and_then(Json::as_str)
     }
 
     /// Returns the key that is declared to be meant by a value in place of this mapping.

@@ -48,6 +48,7 @@ impl Word {
 /// Bounds a request must keep to count as good.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-form" = "{ttft-ms: 500, tpot-ms: 50}"))]
 struct Limits {
     /// The largest time to the first token, in ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]

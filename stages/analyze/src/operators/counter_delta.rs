@@ -29,6 +29,7 @@ pub(crate) struct Parameters {
 
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-form" = "{metric: NAME, unit: tok}"))]
 struct Counter {
     /// The name of a metric in `server_metrics`, or of a number in `server_info` (with `table: server_info`).
     #[serde(default, skip_serializing_if = "Option::is_none")]

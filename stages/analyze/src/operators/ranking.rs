@@ -30,6 +30,9 @@ pub(crate) struct Ranking;
 
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = {
+    "axis": "`among`", "over": "`among`", "across": "`among`", "by": "`column`", "metric": "`column`", "direction": "`better`",
+}))]
 pub(crate) struct Parameters {
     /// The table that holds the contenders.
     from: String,

@@ -49,6 +49,7 @@ fn resolution() -> f64 {
 /// Bounds on a request's latencies, ms; a request must meet all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-form" = "{ttft-ms: 500, tpot-ms: 50}"))]
 pub struct Bounds {
     /// The largest time to the first token, in ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -37,6 +37,7 @@ pub(crate) fn schema() -> (&'static str, schemars::Schema) {
 /// Rows drawn from a model of a server, in place of a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-form" = "{server: NAME}", "x-other-words" = { "TEXT": "`{server: TEXT}`" }))]
 pub struct Simulation {
     /// The server: the name of a definition in `simulated-servers`, or one written here.
     pub server: SimulationChoice,
@@ -78,6 +79,7 @@ pub enum SimulationChoice {
 /// join at its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-form" = "{slots: 8, prefill: {fixed: 5 ms, per-token: 20 us}, decode: {fixed: 10 ms}}"))]
 pub struct SimulatedServer {
     /// What it represents, for readers. Keys do not contain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -131,6 +133,7 @@ fn one_token() -> u32 {
 /// The time of a prefill: `fixed + per-token · tokens not in the cache`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-form" = "{fixed: 5 ms, per-token: 20 us}"))]
 pub struct PrefillCost {
     /// The part that does not depend on the number of tokens.
     #[serde(default)]
@@ -143,6 +146,7 @@ pub struct PrefillCost {
 /// The time of a decode step with `b` requests in slots: `fixed + per-sequence · (b − 1)`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-form" = "{fixed: 10 ms, per-sequence: 200 us}"))]
 pub struct DecodeCost {
     /// The time of a step with one request.
     pub fixed: TimeSpan,
@@ -154,6 +158,7 @@ pub struct DecodeCost {
 /// Standard deviations of the logarithms of lognormal factors of mean 1; 0 is none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(extend("x-form" = "{step: 0.02, launch: 0.01}"))]
 pub struct Noise {
     /// A factor for each step.
     #[schemars(range(min = 0))]
@@ -181,6 +186,7 @@ fn is_zero(value: &f64) -> bool {
 /// The simulated clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(extend("x-form" = "{start: 1 h, spread: 10 min}"))]
 pub struct Clock {
     /// When the cell starts, counted from the clock's zero (2000-01-01 00:00 UTC in `started_unix_ns`).
     pub start: TimeSpan,
@@ -196,6 +202,7 @@ pub struct Clock {
 /// at random.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(extend("x-form" = "{zero-tokens: {share: 0.01}}"))]
 pub struct Faults {
     /// Requests answered with an HTTP error at once.
     #[serde(skip_serializing_if = "Option::is_none")]

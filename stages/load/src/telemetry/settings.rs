@@ -8,6 +8,7 @@ use crate::span::TimeSpan;
 /// What to sample during the load, and how often.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(extend("x-form" = "{interval: 500 ms, gpu: auto}"))]
 pub struct Telemetry {
     /// From one sample to the next, at least 10 ms.
     pub interval: TimeSpan,

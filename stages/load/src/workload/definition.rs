@@ -199,7 +199,7 @@ pub struct Part {
 /// Prompts that you write yourself, in the definition or in a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-#[schemars(extend("x-other-words" = { "path": "`file`", "filename": "`file`", "url": "`file`, after you download it", "name": "`file`, after you download it", "wrap": "`when-short: repeat`", "repeat": "`when-short: repeat`", "loop": "`when-short: repeat`" }))]
+#[schemars(extend("x-form" = "{file: prompts.jsonl}", "x-other-words" = { "path": "`file`", "filename": "`file`", "url": "`file`, after you download it", "name": "`file`, after you download it", "wrap": "`when-short: repeat`", "repeat": "`when-short: repeat`", "loop": "`when-short: repeat`" }))]
 pub struct Pack {
     /// A file of JSON Lines, or a JSON array. Each entry is a JSON string, or an object with
     /// `prompt` and, optionally, its own `output_tokens`.
@@ -237,7 +237,7 @@ pub struct Corpus {
 /// sent; the recorded answers are not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-#[schemars(extend("x-other-words" = { "path": "`file`", "filename": "`file`", "url": "`file`, after you download it", "name": "`file`, after you download it", "wrap": "`when-short: repeat`", "repeat": "`when-short: repeat`", "loop": "`when-short: repeat`" }))]
+#[schemars(extend("x-form" = "{file: conversations.json}", "x-other-words" = { "path": "`file`", "filename": "`file`", "url": "`file`, after you download it", "name": "`file`, after you download it", "wrap": "`when-short: repeat`", "repeat": "`when-short: repeat`", "loop": "`when-short: repeat`" }))]
 pub struct Dataset {
     /// The file.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -11,6 +11,7 @@ use crate::span::TimeSpan;
 /// own answers included: as messages to chat APIs, as one text to the others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-form" = "{turns: 4, think-time: 2 s}"))]
 pub struct Sessions {
     /// How many turns a session has. A `dataset` may leave it out: its conversations have as
     /// many as were recorded, or at most this many.

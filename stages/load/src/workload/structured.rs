@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 /// each API, and checks each complete answer against it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-form" = "{file: schema.json}"))]
 pub struct Structured {
     /// The schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -17,6 +17,7 @@ pub enum Tokenizer {
 /// A `tokenizer.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-form" = "{file: tokenizer.json}"))]
 pub struct TokenizerFile {
     /// The file, as Hugging Face's `tokenizers` writes it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -30,6 +31,7 @@ pub struct TokenizerFile {
 /// The server's own tokenizer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-form" = "{server: {template: left-out}}"))]
 pub struct TokenizerServer {
     /// How to ask the server.
     pub server: ServerTokenizer,
@@ -38,6 +40,7 @@ pub struct TokenizerServer {
 /// The server's tokenizer: `POST /tokenize`, as llama.cpp, vLLM, SGLang and TGI answer it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-form" = "{template: left-out}"))]
 pub struct ServerTokenizer {
     /// The required fingerprint of the tokenizer: the digest of the tokens of a fixed text, as in
     /// the column `tokenizer` of a table `cell`. If the server tokenizes differently, the cell

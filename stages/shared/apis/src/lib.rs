@@ -69,6 +69,7 @@ pub enum Delivery {
 /// How output is sampled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-form" = "{temperature: 0, seed: 1}"))]
 pub struct Sampling {
     /// The temperature; 0 is greedy.
     #[serde(default)]

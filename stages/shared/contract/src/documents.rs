@@ -342,6 +342,7 @@ pub struct ServerCommand {
 /// The server's endpoints: paths below its base URL, or `null` if it has none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[schemars(extend("x-form" = "{health: /health, metrics: /metrics}"))]
 pub struct Endpoints {
     /// Answers 200 when the server is up.
     pub health: Option<String>,
@@ -393,6 +394,7 @@ impl Default for Endpoints {
 /// counter that it does not have. All count from the server's start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[schemars(extend("x-form" = "{generated-tokens: \"vllm:generation_tokens_total\"}"))]
 pub struct Counters {
     /// Tokens generated.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -415,6 +417,7 @@ impl Counters {
 /// The cache in which an engine keeps the prefixes of earlier prompts, and the setting that switches it off.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[schemars(extend("x-form" = "{setting: SETTING, off: false}"))]
 pub struct PromptCache {
     /// The setting that switches it. Without one, `off-by-default` alone decides.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -96,6 +96,7 @@ pub struct Engine {
 /// How to read the usage in its answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[schemars(extend("x-form" = "{absent-cached-is-zero-with: SETTING}"))]
 pub struct Usage {
     /// A boolean setting. If it is true, an answer that does not mention cached tokens had none.
     /// Without this key, their number is unknown.
@@ -118,6 +119,7 @@ impl Usage {
 /// What a machine must have to run an engine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[schemars(extend("x-form" = "{os: [linux], arch: [x86_64]}"))]
 pub struct Requirements {
     /// Operating systems it runs on (`linux`); empty means any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -278,6 +280,7 @@ impl Urls {
 /// When a server is ready.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[schemars(extend("x-form" = "{timeout-s: 600}"))]
 pub struct Ready {
     /// How long it may take from the launch to the first generated token, in seconds.
     pub timeout_s: u32,
@@ -297,6 +300,7 @@ impl Default for Ready {
 /// How a server is stopped: SIGTERM to its process group, a wait, SIGKILL.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[schemars(extend("x-form" = "{grace-s: 10}"))]
 pub struct Stop {
     /// How long it may take after SIGTERM, in seconds. For a server that keeps open streams
     /// forever, use the time that it needs when idle.
@@ -312,6 +316,7 @@ impl Default for Stop {
 /// How to read a server's log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[schemars(extend("x-form" = "{errors: [\"ERROR\"]}"))]
 pub struct Log {
     /// Texts that mark a log line as an error. If the server dies, the last such line is quoted.
     pub errors: Vec<String>,

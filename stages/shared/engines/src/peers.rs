@@ -8,6 +8,7 @@ use crate::command::SIDE_PORT;
 /// The arguments that pass the members of a role to a program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[schemars(extend("x-form" = "{each: [\"{url}\"]}"))]
 pub struct PeerArguments {
     /// Whether the program also runs without this role. It always needs one of its roles.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 /// What you know about a server that somebody else started. Benchtrail does not check it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[schemars(extend("x-form" = "{host: {gpus: 1x H100}, settings: {NAME: VALUE}}"))]
 pub struct Facts {
     /// Its machine, with the names of host facets (`cpu_model`, `gpus`, `gpu_driver`, `memory_gib`)
     /// or your own names.

@@ -185,7 +185,7 @@ pub struct Volume {
 /// A taint that the pod tolerates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-#[schemars(extend("x-other-words" = {
+#[schemars(extend("x-form" = "{key: nvidia.com/gpu, effect: NoSchedule}", "x-other-words" = {
     "operator": "nothing: a toleration with `value` asks for that value, and one without accepts every value",
     "tolerationseconds": "`for`", "toleration-seconds": "`for`",
 }))]

@@ -45,7 +45,7 @@ pub(crate) struct PoolHost {
 /// Hosts of a pool, each of which executes one launch at a time. Keys do not contain these settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-#[schemars(extend("x-other-words" = {
+#[schemars(extend("x-form" = "{hosts: [NAME]}", "x-other-words" = {
     "nodes": "`hosts`",
     "host": "`hosts: [NAME]`",
     "constraint": "`labels`",

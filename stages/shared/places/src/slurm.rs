@@ -16,7 +16,7 @@ pub const AT_ONCE: u32 = 8;
 /// Jobs of Slurm, one for each launch of a server. Keys do not contain these settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-#[schemars(extend("x-other-words" = {
+#[schemars(extend("x-form" = "{partition: gpu, gres: \"gpu:1\"}", "x-other-words" = {
     "queue": "`partition`",
     "gpus": "`gres`, such as `gpu:1`, or `extra-arguments: [\"--gpus=1\"]`",
     "mem": "`memory`",

@@ -52,6 +52,7 @@ pub(crate) enum HardwareChoice {
 /// What the roofs need to know of a model.
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[schemars(extend("x-form" = "{parameters: 500000000, weights-bytes: 1000000000}"))]
 pub(crate) struct ModelFacts {
     /// Parameters that take part in every token (of a mixture of experts, the active ones).
     #[serde(skip_serializing_if = "Option::is_none")]
