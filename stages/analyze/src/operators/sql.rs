@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Column, ColumnData, Ratio, Scalar, Table};
 use contract::TableSpec;
-use pipeline::suggest::{closest, column_remedy, remedy};
+use pipeline::suggest::{column_remedy, remedy};
 use pipeline::{Failure, Problem};
 use query::{Database, Expected, Kind, Limits, QueryError, Shape};
 use schemars::JsonSchema;
@@ -215,17 +215,14 @@ fn shapes(query: &str, scope: &Scope<'_>) -> Vec<Shape> {
             });
         }
     }
-    // This is a table of a program. Which ones exist is known only when the stages are connected. A name that resembles
-    // that of a load cell's table is a slip.
+    // Which stage has this table is known only when the stages are connected.
     let names: Vec<&str> = contract::LOAD_TABLES
         .iter()
         .map(|table| table.name)
         .collect();
     let of_program = |name: &&String| {
         name.rsplit_once('.').is_some_and(|(stage, output)| {
-            !stage.is_empty()
-                && !names.contains(&output)
-                && closest(output, names.iter().copied()).is_none()
+            !stage.is_empty() && !names.contains(&output) && !scope.earlier.contains_key(output)
         })
     };
     for name in mentioned.iter().filter(of_program) {

@@ -50,7 +50,7 @@ pub fn usual_name(column: &str) -> String {
 }
 
 /// What other tools call the tables of a load cell, each with our table.
-const TABLES: [(&str, &str); 16] = [
+const TABLES: [(&str, &str); 21] = [
     ("rows", "requests"),
     ("results", "requests"),
     ("records", "requests"),
@@ -67,6 +67,11 @@ const TABLES: [(&str, &str); 16] = [
     ("gpus", "gpu_telemetry"),
     ("metrics", "server_metrics"),
     ("prometheus", "server_metrics"),
+    ("telemetry", "host_telemetry"),
+    ("log", "engine_events"),
+    ("logs", "engine_events"),
+    ("starts", "server_starts"),
+    ("startup", "server_starts"),
 ];
 
 /// Returns the table of a load cell that a word of other tools means.

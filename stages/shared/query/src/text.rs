@@ -84,6 +84,36 @@ pub fn mentioned(sql: &str) -> BTreeSet<String> {
     tokens(sql).into_iter().filter_map(name).collect()
 }
 
+/// Returns the tables whose quoted names have a dot, in lower case and in the order in which a query first reads them.
+pub fn tables_with_dots(sql: &str) -> Vec<String> {
+    let tokens = tokens(sql);
+    let mut names: Vec<String> = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        let Token::Name(name) = token else { continue };
+        let before = at.checked_sub(1).and_then(|before| tokens.get(before));
+        let is_read = match before {
+            Some(Token::Word(word)) => ["from", "join"].contains(&word.to_lowercase().as_str()),
+            Some(Token::Sign(sign)) => *sign == ',',
+            _ => false,
+        };
+        // A part of the query may have a name of its own: `with "a.b" as (…)`.
+        let is_part = |other: usize| {
+            tokens[other] == *token
+                && matches!(tokens.get(other + 1), Some(Token::Word(word)) if word.eq_ignore_ascii_case("as"))
+                && matches!(tokens.get(other + 2), Some(Token::Sign('(')))
+        };
+        let name = name.to_lowercase();
+        if is_read
+            && name.contains('.')
+            && !(0..tokens.len()).any(is_part)
+            && !names.contains(&name)
+        {
+            names.push(name);
+        }
+    }
+    names
+}
+
 /// Returns whether the query as a whole (not a part in parentheses) has an `order by`.
 pub(crate) fn says_order(sql: &str) -> bool {
     let mut depth = 0_i64;
@@ -244,6 +274,14 @@ pub(crate) fn place(sql: &str, offset: usize) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quoted_names_with_a_dot_are_tables_where_a_query_reads_them() {
+        let sql = "with \"own.part\" as (select 1 as n) \
+                   select \"Ladder.Requests\".n as \"x.y\", 'from \"no.text\"' as t from \"Ladder.Requests\", \"b.cells\" \
+                   join \"own.part\" on true left join \"b.cells\" as c on true";
+        assert_eq!(tables_with_dots(sql), ["ladder.requests", "b.cells"]);
+    }
 
     #[test]
     fn only_an_order_of_the_whole_query_counts() {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use artifacts::{Scalar, Table};
 use contract::{CellRows, Chunk, Request, Row as _, Settings, TableSpec};
-use pipeline::suggest::{column_remedy, remedy};
+use pipeline::suggest::{closest, column_remedy, did_you_mean, list, remedy};
 use pipeline::{Failure, Json, Problem, Step};
 use query::{Database, Limits, QueryError, Shape};
 use rayon::prelude::*;
@@ -29,6 +29,26 @@ struct Parameters {
     /// or no row means not judged. The columns `observed`, `expected` and `evidence` are shown if
     /// the query returns them.
     query: String,
+}
+
+/// Returns the remedy for a table that does not exist.
+fn other_table(name: &str, shapes: &[Shape]) -> String {
+    let names = || shapes.iter().map(|shape| shape.name.as_str());
+    let own = name.rsplit_once('.').map_or(name, |(_, own)| own);
+    let usual = contract::usual_table(own).filter(|usual| names().any(|name| name == *usual));
+    let exact = names().find(|name| name.eq_ignore_ascii_case(own));
+    let meant = exact.or(usual).or_else(|| closest(own, names()));
+    match (meant, own == name) {
+        (Some(table), true) => did_you_mean(table.to_owned()),
+        (Some(table), false) => format!(
+            "a gate reads the tables of one cell at a time, without the stage: write `{table}`"
+        ),
+        (None, true) => remedy(own, "tables", names()),
+        (None, false) => format!(
+            "a gate reads the tables of one cell at a time, without the stage: {}",
+            list(names())
+        ),
+    }
 }
 
 impl Gate for Sql {
@@ -77,10 +97,7 @@ impl Gate for Sql {
                 problem = problem.part(&given.query, part);
             }
             problems.push(match &error {
-                QueryError::NoTable(name) => {
-                    let names = shapes.iter().map(|s| s.name.as_str());
-                    problem.hint(remedy(name, "tables", names))
-                }
+                QueryError::NoTable(name) => problem.hint(other_table(name, &shapes)),
                 QueryError::NoColumn(name) => {
                     let of_columns =
                         || column_remedy(&contract::usual_name(name), query::columns(&shapes));

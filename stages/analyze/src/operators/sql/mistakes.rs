@@ -19,7 +19,14 @@ pub(super) fn no_table(name: &str, given: &Parameters, draft: &Draft<'_>) -> Opt
         .table(draft.settings, &at("query"), name)
         .err()?;
     let Some((stage, output)) = name.rsplit_once('.') else {
-        return Some(problem);
+        let own = closest(name, draft.scope.earlier.keys().map(String::as_str));
+        let raw = load_tables().find(|table| table.eq_ignore_ascii_case(name));
+        return Some(match raw.or_else(|| contract::usual_table(name)) {
+            Some(table) if own.is_none() => problem.hint(format!(
+                "write `\"STAGE.{table}\"`, in double quotes, with the name of the load stage"
+            )),
+            _ => problem,
+        });
     };
     if draft.scope.earlier.contains_key(output) {
         return Some(problem);
@@ -126,7 +133,8 @@ fn columns_unknown(given: &Parameters, settings: &Settings<'_>) -> Problem {
         return problem.hint("name the columns");
     };
     let name = format!("{stage}.{output}");
-    let hint = match contract::usual_table(output) {
+    let usual = contract::usual_table(output);
+    let hint = match usual.or_else(|| closest(output, load_tables())) {
         Some(usual) => format!(
             "if `{stage}` is a load stage, read `{stage}.{usual}`; if it is a program, name the columns"
         ),
