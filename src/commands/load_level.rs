@@ -88,6 +88,7 @@ impl Level<'_> {
             return Err(server.refusal(target, refusal));
         }
         result.warnings.extend(result.tally.standstill());
+        result.warnings.extend(spec.prompts.repeated());
         result
             .warnings
             .iter()

@@ -92,6 +92,19 @@ pub(super) fn read_pack(
     Ok(prompts)
 }
 
+/// Names in other tools' files for the number of tokens of an answer.
+const OTHER_LENGTHS: [&str; 9] = [
+    "max_tokens",
+    "max_new_tokens",
+    "max_completion_tokens",
+    "output_length",
+    "output_len",
+    "output_tokens_count",
+    "expected_output_len",
+    "osl",
+    "completion_tokens",
+];
+
 /// Returns the prompt of one entry of a pack, with its number of output tokens, if given.
 pub(super) fn packed(value: &Value) -> Result<(String, Option<u32>), String> {
     let prompt = value
@@ -110,6 +123,15 @@ pub(super) fn packed(value: &Value) -> Result<(String, Option<u32>), String> {
         .filter(|n| *n > 0);
     if !output.is_null() && tokens.is_none() {
         return Err(format!("`output_tokens` is {output}"));
+    }
+    let other = OTHER_LENGTHS
+        .iter()
+        .find(|name| value.get(**name).is_some());
+    if let (true, Some(name)) = (output.is_null(), other) {
+        return Err(format!(
+            "the number of tokens of the answer is named `output_tokens` here, not `{name}`: rename it, or remove it if \
+             `--output-tokens` or the workload decides"
+        ));
     }
     Ok((prompt.to_owned(), tokens))
 }

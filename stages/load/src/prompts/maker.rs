@@ -8,6 +8,7 @@ use contract::Phase;
 use super::counter::Counter;
 use super::error::PromptError;
 use super::files::{Conversation, read_corpus, read_dataset, read_pack};
+use super::repeated::{enough, wrapped};
 use super::set::{BatchText, LINE_BREAK, LengthSource, Prompt};
 use super::text::{Random, Running, WordSource, write};
 use crate::random::{Draws, Stream};
@@ -187,6 +188,16 @@ impl<'a> Maker<'a> {
             units: Cell::default(),
             prefixes: RefCell::default(),
         })
+    }
+
+    /// Returns how many prompts or conversations a file holds, and this number, if it is larger.
+    pub(super) fn few(&self, sent: u64) -> Option<(usize, u64)> {
+        let entries = match &self.kind {
+            Kind::Pack { prompts, .. } => prompts.len(),
+            Kind::Dataset { conversations, .. } => conversations.len(),
+            _ => return None,
+        };
+        ((entries as u64) < sent).then_some((entries, sent))
     }
 
     /// Returns what counted the lengths.
@@ -577,36 +588,4 @@ fn shuffle<T>(items: &mut [T], draws: &mut Draws) {
     for i in (1..items.len()).rev() {
         items.swap(i, draws.below(i as u64 + 1) as usize);
     }
-}
-
-fn enough(
-    when_short: WhenShort,
-    there: usize,
-    needed: u64,
-    what: &str,
-    content: &str,
-) -> Result<(), PromptError> {
-    if when_short == WhenShort::Refuse && (there as u64) < needed {
-        return Err(PromptError::wrong(format!(
-            "the {what} holds {there} {content}, but the cell needs {needed}; allow repeats with \
-             `when-short: repeat`"
-        )));
-    }
-    Ok(())
-}
-
-/// Returns the place in a list of this length; it wraps around if repeats are allowed.
-fn wrapped(
-    place: u64,
-    there: usize,
-    when_short: WhenShort,
-    what: &str,
-    content: &str,
-) -> Result<usize, PromptError> {
-    if there == 0 || (place >= there as u64 && when_short == WhenShort::Refuse) {
-        return Err(PromptError::wrong(format!(
-            "the {what} holds only {there} {content}"
-        )));
-    }
-    Ok((place % there as u64) as usize)
 }

@@ -7,6 +7,7 @@ mod files;
 mod foreign;
 mod maker;
 mod patterns;
+mod repeated;
 mod set;
 mod spool;
 mod supply;

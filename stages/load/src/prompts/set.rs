@@ -122,6 +122,8 @@ pub struct PromptSet {
     pub(crate) exact: bool,
     /// The context that they take.
     pub(crate) context: Context,
+    /// The numbers of prompts or conversations in a file that has fewer than are sent, and of those sent.
+    pub(super) few: Option<(usize, u64)>,
     /// What counted their lengths.
     pub length_source: LengthSource,
     /// The digest of the tokenizer that counted, or the fingerprint of the server's.
@@ -239,6 +241,7 @@ impl PromptSet {
             sessions: ranges.map(Arc::from),
             exact: drawn.exact,
             context: drawn.context,
+            few: maker.few(used * u64::from(workload.batch_size)),
             length_source: maker.length_source(),
             tokenizer: counter.map(|c| c.identity().to_owned()),
         })
@@ -376,6 +379,7 @@ impl Gathered {
             sessions: self.sessions.map(Arc::from),
             exact: false,
             context: Context::default(),
+            few: None,
             length_source: LengthSource::Given,
             tokenizer: None,
         })

@@ -1,0 +1,53 @@
+//! Files with fewer prompts than a cell needs.
+
+use super::error::PromptError;
+use super::set::PromptSet;
+use crate::workload::WhenShort;
+
+impl PromptSet {
+    /// Warns if prompts are sent again because the file has fewer.
+    pub fn repeated(&self) -> Option<String> {
+        let (entries, sent) = self.few?;
+        let what = match self.sessions() {
+            Some(_) => "conversations",
+            None => "prompts",
+        };
+        Some(format!(
+            "{sent} {what} were sent, but the file has {entries}, so some were sent again; a server with a prefix cache \
+             answers those faster"
+        ))
+    }
+}
+
+/// Checks that a file holds as many entries as are needed, unless they may repeat.
+pub(super) fn enough(
+    when_short: WhenShort,
+    there: usize,
+    needed: u64,
+    what: &str,
+    content: &str,
+) -> Result<(), PromptError> {
+    if when_short == WhenShort::Refuse && (there as u64) < needed {
+        return Err(PromptError::wrong(format!(
+            "the {what} holds {there} {content}, but the cell needs {needed}; allow repeats with \
+             `when-short: repeat`"
+        )));
+    }
+    Ok(())
+}
+
+/// Returns the place in a list of this length; it wraps around if repeats are allowed.
+pub(super) fn wrapped(
+    place: u64,
+    there: usize,
+    when_short: WhenShort,
+    what: &str,
+    content: &str,
+) -> Result<usize, PromptError> {
+    if there == 0 || (place >= there as u64 && when_short == WhenShort::Refuse) {
+        return Err(PromptError::wrong(format!(
+            "the {what} holds only {there} {content}"
+        )));
+    }
+    Ok((place % there as u64) as usize)
+}
