@@ -275,6 +275,13 @@ fn saying_about_missing(error: &Error) -> Option<String> {
         let text = "`--tokenizer` counts the tokens of `--prompt-tokens A..B`: give both, or leave it out, and the server counts";
         return Some(text.to_owned());
     }
+    if lacks("--author") {
+        return Some("name who answers for the study: `--author 'Ada Lovelace'`".to_owned());
+    }
+    if lacks("<TABLE.COLUMN>") && !lacks("<STUDY>") {
+        let text = "name a figure, such as `results.cells.ttft_ms_p50`; `benchtrail sql STUDY` lists the tables and their columns";
+        return Some(text.to_owned());
+    }
     if ["<EXPERIMENT>", "<STUDY>", "<SOURCE>", "<A>"]
         .into_iter()
         .any(lacks)

@@ -12,17 +12,9 @@ use pipeline::suggest::{closest, did_you_mean};
 
 use crate::args::{self, Cli};
 use crate::other_words::{Saying, api, saying};
+use tools::{Theirs, synthetic, without_a_server};
 
-/// The commands under which other tools measure a server.
-const THEIRS: [&[&str]; 7] = [
-    &["bench", "serve"],
-    &["bench"],
-    &["bench_serving"],
-    &["benchmark", "run"],
-    &["benchmark"],
-    &["profile"],
-    &["load"],
-];
+mod tools;
 
 /// The address at which vLLM's server listens by default, and at which `vllm bench serve` looks for it.
 const USUAL: (&str, &str) = ("127.0.0.1", "8000");
@@ -39,6 +31,12 @@ struct Given {
     values: Vec<String>,
 }
 
+impl Given {
+    fn value(&self) -> Option<&str> {
+        self.values.first().map(String::as_str)
+    }
+}
+
 /// What is written instead of an option.
 enum Instead {
     /// It is ours.
@@ -51,18 +49,31 @@ enum Instead {
     Nothing,
 }
 
-/// Returns the message for a command line with at least two differences from ours; `None` for any other.
+/// Returns the message for a command line of another tool, and for one of `load` with at least two differences from ours;
+/// `None` for any other.
 pub(crate) fn explained(words: &[String]) -> Option<String> {
     let after = words.get(1..)?;
-    let theirs = THEIRS
-        .iter()
-        .find(|theirs| theirs.iter().zip(after).filter(|(a, b)| *a == b).count() == theirs.len())?;
-    let (urls, given) = split(&after[theirs.len()..]);
+    if let Some(message) = without_a_server(after) {
+        return Some(message);
+    }
+    let theirs = match after.first().map(String::as_str) {
+        Some("load") => None,
+        _ => Some(Theirs::of(after)?),
+    };
+    let rest = match &theirs {
+        Some(theirs) => theirs.rest(after),
+        None => after[1..].to_vec(),
+    };
+    let (urls, given) = split(&rest);
+    // The name of a command alone is answered with ours.
+    if given.is_empty() && urls.is_empty() {
+        return None;
+    }
     let mut differences: Vec<(String, String)> = Vec::new();
     let mut is_whole = true;
-    if theirs != &["load"] {
+    if let Some(theirs) = &theirs {
         let why = "the command is `benchtrail load`".to_owned();
-        differences.push((theirs.join(" "), why));
+        differences.push((theirs.command.clone(), why));
     }
     let mut address = Address {
         urls,
@@ -77,7 +88,10 @@ pub(crate) fn explained(words: &[String]) -> Option<String> {
         if address.takes(one) {
             continue;
         }
-        let (instead, why) = with_unit(one).unwrap_or_else(|| instead(one, rate_type));
+        let of_tool = theirs.as_ref().and_then(|theirs| of_tool(theirs, one));
+        let (instead, why) = of_tool
+            .or_else(|| with_unit(one))
+            .unwrap_or_else(|| instead(one, rate_type));
         let word = match (SECRET.contains(&one.option.as_str()), one.values.is_empty()) {
             (false, false) => format!("{} {}", one.option, one.values.join(" ")),
             (true, false) => format!("{} …", one.option),
@@ -97,7 +111,25 @@ pub(crate) fn explained(words: &[String]) -> Option<String> {
         }
     }
     differences.extend(address.differences.clone());
-    (differences.len() > 1).then(|| text(&differences, address.url(), command, is_whole))
+    if let Some(api) = address.api()
+        && !command.iter().any(|word| word == "--api")
+    {
+        command.extend(["--api".to_owned(), api.to_owned()]);
+    }
+    let differs = theirs.is_some() || differences.len() > 1;
+    differs.then(|| text(&differences, address.url(), command, is_whole))
+}
+
+/// Returns what to write instead of an option that this tool reads in its own way.
+fn of_tool(theirs: &Theirs, one: &Given) -> Option<(Instead, String)> {
+    let ours = theirs.option(&one.option)?;
+    if ours.is_empty() {
+        return Some(left_out(
+            ": one process sends for all clients, and all start at once",
+        ));
+    }
+    let words = vec![ours.to_owned(), one.value()?.to_owned()];
+    Some((Instead::Words(words), format!("`{ours}`")))
 }
 
 /// Puts words at the end of a command. A switch is given once, and a later API replaces an earlier one.
@@ -161,7 +193,7 @@ impl Address {
     /// Takes an option that is part of the address.
     fn takes(&mut self, one: &Given) -> bool {
         let value = one.values.first().cloned();
-        let is_url = value.as_ref().is_some_and(|value| value.contains("://"));
+        let is_url = value.as_ref().is_some_and(|value| is_address(value));
         match one.option.as_str() {
             "--host" if !is_url => self.host = value,
             "--port" => self.port = value,
@@ -177,6 +209,15 @@ impl Address {
         true
     }
 
+    /// Returns the API whose path the URL has, unless it is the default.
+    fn api(&self) -> Option<&'static str> {
+        let path = |url: &str| Some(url.split_once("://")?.1.split_once('/')?.1.to_owned());
+        let path = self.urls.iter().find_map(|url| path(url))?;
+        let path = path.trim_end_matches('/');
+        let api = api(path).filter(|_| !path.is_empty())?;
+        (api != "openai-completions").then_some(api)
+    }
+
     /// Returns the servers, without endpoints.
     fn url(&self) -> Vec<String> {
         if !self.urls.is_empty() {
@@ -189,12 +230,22 @@ impl Address {
     }
 }
 
+/// Returns whether a value is a URL, or a host with its port.
+fn is_address(value: &str) -> bool {
+    let port = value.rsplit_once(':').map(|(_, port)| port);
+    value.contains("://") || port.is_some_and(|port| port.parse::<u16>().is_ok())
+}
+
 /// Returns a URL without the path of an API.
 fn base(url: &str) -> String {
     let url = url.trim_end_matches('/');
+    let url = match url.contains("://") {
+        true => url.to_owned(),
+        false => format!("http://{url}"),
+    };
     match url.find("/v1").filter(|at| *at > 8) {
         Some(at) => url[..at].to_owned(),
-        None => url.to_owned(),
+        None => url,
     }
 }
 
@@ -208,6 +259,10 @@ fn split(words: &[String]) -> (Vec<String>, Vec<Given>) {
         if is_option {
             let (option, value) = match word.split_once('=').filter(|_| word.starts_with("--")) {
                 Some((option, value)) => (option, Some(value.to_owned())),
+                // `-c10`
+                None if word[2..].starts_with(|c: char| c.is_ascii_digit()) => {
+                    (&word[..2], Some(word[2..].to_owned()))
+                }
                 None => (word.as_str(), None),
             };
             given.push(Given {
@@ -252,29 +307,7 @@ fn instead(one: &Given, rate_type: Option<&str>) -> (Instead, String) {
                 "`--constant R`".to_owned(),
             );
         }
-        "--rate-type" | "--profile" => {
-            let (words, why) = match value {
-                "synchronous" => (
-                    Some(["--concurrency", "1"]),
-                    "one client: `--concurrency 1`",
-                ),
-                "throughput" => (Some(["--rate", "inf"]), "all at once: `--rate inf`"),
-                "concurrent" | "constant" | "poisson" | "async" => {
-                    return left_out(": the option for the level says it");
-                }
-                _ => (
-                    None,
-                    "name the levels: `--concurrency 1,8,64` or `--rate 1,2,4,inf`",
-                ),
-            };
-            return match words {
-                Some(words) => (
-                    Instead::Words(words.map(str::to_owned).to_vec()),
-                    why.to_owned(),
-                ),
-                None => (Instead::Nothing, why.to_owned()),
-            };
-        }
+        "--rate-type" | "--profile" => return of_rate_type(value),
         "--api" | "--backend" | "--backend-type" | "--endpoint" | "--endpoint-type"
         | "--service-kind" | "--request-type" => {
             return match api(value) {
@@ -291,6 +324,12 @@ fn instead(one: &Given, rate_type: Option<&str>) -> (Instead, String) {
                     None => (Instead::Nothing, String::new()),
                 },
             };
+        }
+        "--data" => {
+            if let Some(words) = synthetic(value) {
+                let why = format!("`{}`", words.join(" "));
+                return (Instead::Words(words), why);
+            }
         }
         "--dataset-name" if value == "random" => {
             return left_out(": `--input-len` and `--output-len` ask for random prompts");
@@ -331,11 +370,28 @@ fn instead(one: &Given, rate_type: Option<&str>) -> (Instead, String) {
     }
 }
 
+/// Returns what to write instead of guidellm's kind of load.
+fn of_rate_type(value: &str) -> (Instead, String) {
+    let (words, why) = match value {
+        "synchronous" => (["--concurrency", "1"], "one client: `--concurrency 1`"),
+        "throughput" => (["--rate", "inf"], "all at once: `--rate inf`"),
+        "concurrent" | "constant" | "poisson" | "async" => {
+            return left_out(": the option for the level says it");
+        }
+        _ => {
+            let why = "name the levels: `--concurrency 1,8,64` or `--rate 1,2,4,inf`";
+            return (Instead::Nothing, why.to_owned());
+        }
+    };
+    let words = words.map(str::to_owned).to_vec();
+    (Instead::Words(words), why.to_owned())
+}
+
 /// Returns our option for a time without a unit: milliseconds in genai-perf, seconds in other tools.
 fn with_unit(one: &Given) -> Option<(Instead, String)> {
     let (ours, unit) = match one.option.as_str() {
         "--measurement-interval" => ("--duration", "ms"),
-        "--timeout-sec" | "--request-timeout-seconds" => ("--timeout", "s"),
+        "--timeout-sec" | "--request-timeout-seconds" | "--timeout" => ("--timeout", "s"),
         _ => return None,
     };
     let value = one.values.first()?;
@@ -466,6 +522,119 @@ mod tests {
             };
             let expected = format!("hint: {what}: benchtrail load {ours}");
             assert!(message.ends_with(&expected), "{message}\n{expected}");
+        }
+    }
+
+    /// The beginnings of the same command lines, as people paste them.
+    #[test]
+    fn a_command_line_may_begin_with_the_name_of_its_program() {
+        for (theirs, ours) in [
+            (
+                "vllm bench serve --model M --base-url http://10.0.0.5:8000",
+                "http://10.0.0.5:8000 --model M",
+            ),
+            (
+                "guidellm benchmark --target http://10.0.0.5:8000 --rate-type concurrent --rate 1,8 --max-seconds 30 \
+                 --data prompt_tokens=256,output_tokens=128",
+                "http://10.0.0.5:8000 --concurrency 1,8 --max-seconds 30 --input-len 256 --output-len 128",
+            ),
+            (
+                "guidellm benchmark run --target http://10.0.0.5:8000/v1 --profile poisson --rate 5 \
+                 --data {\"prompt_tokens\":256,\"output_tokens\":128}",
+                "http://10.0.0.5:8000 --rate 5 --input-len 256 --output-len 128",
+            ),
+            (
+                "aiperf profile -m M --url http://10.0.0.5:8000 --endpoint-type chat --streaming --concurrency 10",
+                "http://10.0.0.5:8000 --model M --api openai-chat --concurrency 10",
+            ),
+            (
+                "genai-perf profile -m M -u 10.0.0.5:8000 --concurrency 4",
+                "http://10.0.0.5:8000 --model M --concurrency 4",
+            ),
+            (
+                "python3 -m sglang.bench_serving --backend vllm --host 10.0.0.5 --port 30000 --num-prompts 10",
+                "http://10.0.0.5:30000 --num-prompts 10",
+            ),
+            (
+                "python benchmarks/benchmark_serving.py --port 8000 --num-prompts 10",
+                "http://127.0.0.1:8000 --num-prompts 10",
+            ),
+            (
+                "python token_benchmark_ray.py --model M --mean-input-tokens 550 --mean-output-tokens 150 \
+                 --num-concurrent-requests 4 --max-num-completed-requests 20 --timeout 600 --llm-api openai --results-dir out",
+                "http://127.0.0.1:8000 --model M --input-len 550 --output-len 150 --concurrency 4 --requests 20 \
+                 --timeout 600s --out out",
+            ),
+            (
+                "uv run vllm bench serve --port 9000 --num-prompts 10",
+                "http://127.0.0.1:9000 --num-prompts 10",
+            ),
+            (
+                "k6 run --vus 10 --duration 30s script.js",
+                "http://127.0.0.1:8000 --concurrency 10 --duration 30s",
+            ),
+            (
+                "locust -f locustfile.py --headless -u 10 -r 2 --host http://10.0.0.5:8000 -t 30s",
+                "http://10.0.0.5:8000 --concurrency 10 --duration 30s",
+            ),
+            (
+                "wrk -t4 -c10 -d30s -s post.lua http://10.0.0.5:8000/v1/chat/completions",
+                "http://10.0.0.5:8000 --concurrency 10 --duration 30s --api openai-chat",
+            ),
+            (
+                "hey -n 100 -c 10 http://10.0.0.5:8000",
+                "http://10.0.0.5:8000 --requests 100 --concurrency 10",
+            ),
+        ] {
+            let message = explanation(theirs);
+            let expected = format!("hint: the same load: benchtrail load {ours}");
+            assert!(message.ends_with(&expected), "{message}\n{expected}");
+        }
+    }
+
+    #[test]
+    fn a_command_without_a_server_is_met_with_a_study() {
+        for (theirs, command, init) in [
+            (
+                "llama-bench -m m.gguf -p 512",
+                "llama-bench",
+                "llama-cpp --model m.gguf",
+            ),
+            (
+                "vllm bench latency --model M",
+                "vllm bench latency",
+                "vllm --model M",
+            ),
+            (
+                "bench throughput --model M",
+                "bench throughput",
+                "vllm --model M",
+            ),
+            (
+                "python -m sglang.bench_one_batch --model-path M",
+                "python -m sglang.bench_one_batch",
+                "sglang --model M",
+            ),
+        ] {
+            let message = explanation(theirs);
+            let said = format!("error: `{command}` times an engine without a server");
+            assert!(message.starts_with(&said), "{message}");
+            let init = format!("benchtrail init my-study --engine {init};");
+            assert!(message.contains(&init), "{message}");
+        }
+        let sweep = explanation("vllm bench sweep serve --serve-cmd s --bench-cmd b");
+        let said = "error: `vllm bench sweep` starts one server after the other";
+        assert!(sweep.starts_with(said), "{sweep}");
+        for ours in [
+            "latency",
+            "sweep --model M",
+            "vllm serve M --port 8000",
+            "run mine.yaml",
+            "bench",
+            "guidellm",
+            "python",
+        ] {
+            assert!(explained(&words(ours)).is_none(), "{ours}");
         }
     }
 

@@ -163,6 +163,12 @@ const QUERY_FORMATS: &str =
 
 /// Options of `load` and of other tools that `init` lacks, each with ours.
 pub(super) const OF_INIT: &[(&str, &str)] = &[
+    ("--list", WHAT_THERE_IS),
+    ("--list-engines", WHAT_THERE_IS),
+    (
+        "--template",
+        "there is one form of study; `benchtrail list engines`, `models` and `workloads` list what it can name",
+    ),
     ("--concurrency", "`--clients N,…`"),
     ("--max-concurrency", "`--clients N,…`"),
     ("-c", "`--clients N,…`"),
@@ -245,3 +251,7 @@ pub(super) const OF_STORES: &[(&str, &str)] = &[
 /// What an option for a number of processes meets.
 const ONE_AT_A_TIME: &str =
     "`--jobs N` is for analysis and report; cells that measure run one at a time";
+
+/// What an option for a list of engines meets.
+const WHAT_THERE_IS: &str =
+    "`benchtrail list engines` lists the engines, `benchtrail list workloads` the workloads";

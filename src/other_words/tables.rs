@@ -10,6 +10,7 @@ pub(super) const fn write(option: &'static str) -> Saying {
 /// each with our option.
 pub(super) const WORDS: &[(&str, &str)] = &[
     ("--artifact-dir", "--out"),
+    ("--results-dir", "--out"),
     ("--disable-stream", "--no-stream"),
     ("-H", "--header"),
 ];
@@ -29,6 +30,57 @@ pub(super) const SAYINGS: &[(&str, Saying)] = &[
         "--apply-chat-template",
         Write("", "--api openai-chat", " sends chat requests"),
     ),
+    ("--mean-input-tokens", write("--input-len N")),
+    ("--mean-output-tokens", write("--output-len N")),
+    ("--stddev-input-tokens", BOTH_ENDS),
+    ("--stddev-output-tokens", BOTH_ENDS),
+    ("--random-input", write("--input-len N")),
+    ("--random-output", write("--output-len N")),
+    ("--num-concurrent-requests", write("--concurrency N")),
+    ("--max-num-completed-requests", write("--requests N")),
+    ("--llm-api", AN_API),
+    ("--prefix-repetition-prefix-len", A_PREFIX),
+    ("--prefix-repetition-suffix-len", A_PREFIX),
+    ("--prefix-repetition-num-prefixes", A_PREFIX),
+    ("--prefix-repetition-output-len", write("--output-len N")),
+    ("--gsp-num-groups", A_PREFIX),
+    ("--gsp-prompts-per-group", A_PREFIX),
+    ("--gsp-system-prompt-len", A_PREFIX),
+    ("--gsp-question-len", A_PREFIX),
+    ("--gsp-output-len", write("--output-len N")),
+    ("--num-prefix-prompts", A_PREFIX),
+    ("--prefix-prompt-length", A_PREFIX),
+    ("--random-prefix-len", A_PREFIX),
+    ("--sonnet-prefix-len", A_PREFIX),
+    ("--sonnet-input-len", write("--input-len N")),
+    ("--sonnet-output-len", write("--output-len N")),
+    ("--custom-output-len", write("--output-len N")),
+    ("--hf-output-len", write("--output-len N")),
+    ("--hf-subset", A_DATA_SET),
+    ("--skip-chat-template", AN_API),
+    ("--logprobs", SAMPLING),
+    (
+        "--request-id-prefix",
+        LeaveOut(": the rows number the requests"),
+    ),
+    ("--label", LeaveOut(": the rows hold what was run")),
+    (
+        "--plot-timeline",
+        LeaveOut(": `benchtrail explore DIR` shows the requests over time"),
+    ),
+    (
+        "--ready-check-timeout-sec",
+        LeaveOut(": a load ends at once if no server answers"),
+    ),
+    ("--disable-ignore-eos", IGNORE_EOS),
+    ("--multi-turn", SESSIONS),
+    ("--max-turns", SESSIONS),
+    (
+        "--lora-path",
+        Write("", "--model NAME", " names the adapter"),
+    ),
+    ("--rampup", write("--ramp FROM:TO:SECONDS")),
+    ("--ttft-slo", write("--slo BOUNDS")),
     ("--rps", write("--rate R")),
     ("--qps", write("--rate R")),
     ("--max-connections", write("--max-concurrency N")),
@@ -208,12 +260,7 @@ pub(super) const SAYINGS: &[(&str, Saying)] = &[
         LeaveOut(": the table has TTFT, TPOT and the whole latency"),
     ),
     ("--metric-percentiles", OTHER_QUANTILES),
-    (
-        "--ignore-eos",
-        LeaveOut(
-            ": the workloads say whether an answer may end by itself (`benchtrail list workloads`)",
-        ),
-    ),
+    ("--ignore-eos", IGNORE_EOS),
     (
         "--random-range-ratio",
         Write("give both ends: ", "--input-len 96..160", ""),
@@ -321,6 +368,21 @@ pub(super) const SAYINGS: &[(&str, Saying)] = &[
         ),
     ),
 ];
+
+/// What an option for spread lengths meets.
+const BOTH_ENDS: Saying =
+    Advise("for lengths that vary, give both ends, as in `--input-len 96..160`");
+
+/// What an option for answers that end by themselves meets.
+const IGNORE_EOS: Saying = LeaveOut(
+    ": the workloads say whether an answer may end by itself (`benchtrail list workloads`)",
+);
+
+/// What an option for prompts with a common beginning meets.
+const A_PREFIX: Saying = Advise(
+    "a workload says how prompts begin: write `prompts: {shared-prefix: {prefix: 512, suffix: 64}}` and \
+     `output: {tokens: 128}` into `workloads/NAME.yaml`, and give `--workload NAME`",
+);
 
 /// What an option for a course of rates or clients meets.
 const STAGES: Saying = Advise(
