@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use pipeline::suggest::{closest, did_you_mean};
+
 use crate::exit::Stop;
 
 /// The table that identifies a folder as one of a load.
@@ -15,6 +17,11 @@ pub(crate) fn is_loose(path: &Path) -> bool {
 /// Returns whether a path is a folder with the tables of a load.
 pub(crate) fn is_load(path: &Path) -> bool {
     path.is_dir() && path.join(ROWS).is_file()
+}
+
+/// Returns whether a path is a folder that a load wrote, with one level or with several.
+pub(crate) fn is_of_a_load(path: &Path) -> bool {
+    is_load(path) || path.join("sweep.json").is_file()
 }
 
 fn is_parquet(path: &Path) -> bool {
@@ -62,14 +69,25 @@ pub(crate) fn table_file(path: &Path, table: Option<&str>) -> Result<PathBuf, St
         };
     }
     let names = tables(path)?;
-    let listed = || format!("its tables: {}", names.join(", "));
     let Some(table) = table else {
-        return Err(Stop::usage("which table?").hint(listed()));
+        return Err(Stop::usage("which table?").hint(other_table("", &names)));
     };
     let name = table.strip_suffix(".parquet").unwrap_or(table);
     if names.iter().any(|n| n == name) {
         Ok(path.join(format!("{name}.parquet")))
     } else {
-        Err(Stop::nothing(format!("{} has no table `{name}`", path.display())).hint(listed()))
+        let message = format!("{} has no table `{name}`", path.display());
+        Err(Stop::nothing(message).hint(other_table(name, &names)))
+    }
+}
+
+/// Returns the remedy for a table that the folder of a load does not have. Its tables have no stage in front.
+pub(crate) fn other_table(name: &str, names: &[String]) -> String {
+    let own = name.rsplit_once('.').map_or(name, |(_, own)| own);
+    let names = || names.iter().map(String::as_str);
+    let usual = contract::usual_table(own).filter(|usual| names().any(|name| name == *usual));
+    match usual.or_else(|| closest(own, names())) {
+        Some(table) if !own.is_empty() => did_you_mean(table),
+        _ => format!("its tables: {}", names().collect::<Vec<_>>().join(", ")),
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use artifacts::Digest;
 use pipeline::language::{Disk, with_own_definitions};
-use pipeline::{Consent, Permit, Plan, StageEffect};
+use pipeline::{Consent, Permit, Plan, StageEffect, What};
 use serde_json::json;
 
 use crate::effect_text::text;
@@ -90,16 +90,45 @@ fn folder(session: &Session) -> PathBuf {
     named.canonicalize().unwrap_or_else(|_| named.to_owned())
 }
 
+/// What a user is asked to approve, in words.
+struct Deed {
+    what: &'static str,
+    done: &'static str,
+    question: &'static str,
+}
+
+impl Deed {
+    fn of(asked: &[(&StageEffect, &Consent)]) -> Self {
+        let contacts = |(effect, _): &(&StageEffect, &Consent)| {
+            matches!(effect.effect.what, What::Reach { .. })
+        };
+        match asked.iter().all(contacts) {
+            true => Self {
+                what: "contacts servers",
+                done: "sent",
+                question: "contact them? `yes` contacts them, and is remembered for this folder [no]",
+            },
+            false => Self {
+                what: "starts programs",
+                done: "started",
+                question: "start them? `yes` starts them, and is remembered for this folder [no]",
+            },
+        }
+    }
+}
+
 fn ask(session: &Session, asked: &[(&StageEffect, &Consent)]) -> bool {
+    let deed = Deed::of(asked);
     complain(&format!(
-        "{} starts programs that you have not approved in {}:",
+        "{} {} that you have not approved in {}:",
         shown(&session.experiment.file),
+        deed.what,
         shown(&folder(session))
     ));
     for (effect, _) in asked {
         complain(&text(effect));
     }
-    complain("start them? `yes` starts them, and is remembered for this folder [no]");
+    complain(deed.question);
     let mut line = String::new();
     // End of input is not consent.
     let read = io::stdin().lock().read_line(&mut line);
@@ -109,9 +138,11 @@ fn ask(session: &Session, asked: &[(&StageEffect, &Consent)]) -> bool {
 fn refused(session: &Session, asked: &[(&StageEffect, &Consent)]) -> Stop {
     let file = shown(&session.experiment.file);
     let shown: Vec<String> = asked.iter().map(|(effect, _)| text(effect)).collect();
+    let deed = Deed::of(asked);
     Stop::usage(format!(
-        "{file} starts programs that you have not approved for this folder; nothing was \
-        started\n{}",
+        "{file} {} that you have not approved for this folder; nothing was {}\n{}",
+        deed.what,
+        deed.done,
         shown.join("\n")
     ))
     .hint(format!(

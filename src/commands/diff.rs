@@ -72,6 +72,13 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
             },
             comparison.results.len()
         ));
+        if outcome == Outcome::Undecidable && crate::folder::is_of_a_load(&arguments.a) {
+            say(&format!(
+                "a load is measured once; to decide, write a study that repeats it, run it on both sides, and compare the two: \
+                 `benchtrail init NAME --from-load {}`",
+                crate::project::shown(&arguments.a)
+            ));
+        }
     }
     if !arguments.gate {
         return Ok(());

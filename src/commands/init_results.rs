@@ -27,6 +27,15 @@ struct Found {
 pub(super) fn text(name: &str, given: &[PathBuf]) -> Result<String, Stop> {
     let mut result_files: Vec<Found> = Vec::new();
     for path in given {
+        if crate::folder::is_of_a_load(path) {
+            let folder = shown(path);
+            let message = format!(
+                "{folder} is a folder that `load --out` wrote, not a result of another tool"
+            );
+            return Err(Stop::usage(message).hint(format!(
+                "`benchtrail init NAME --from-load {folder}` writes an experiment for this load"
+            )));
+        }
         if path.is_dir() {
             let before = result_files.len();
             for file in results_in(path)? {

@@ -95,8 +95,8 @@ fn loose(arguments: &SqlArgs, rows: Option<(usize, usize)>, global: &Global) -> 
     let answer = database
         .select(query, &Limits::default())
         .map_err(|error| match &error {
-            QueryError::NoTable(_) => {
-                Stop::nothing(&error).hint(format!("its tables: {}", names.join(", ")))
+            QueryError::NoTable(name) => {
+                Stop::nothing(&error).hint(crate::folder::other_table(name, &names))
             }
             _ => match query::idiom(query, &error) {
                 Some(hint) => Stop::usage(&error).hint(hint),

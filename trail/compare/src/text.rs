@@ -145,27 +145,34 @@ impl Comparison {
             &same,
             &lines.collect::<Vec<_>>(),
         )?;
-        self.undecidable(f)?;
-        self.gate(f)
+        let given = self.undecidable(f)?;
+        self.gate(f, given)
     }
 
-    /// Writes how many results cannot be judged, and why.
-    fn undecidable(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Writes how many results cannot be judged, and why. Returns the reason if it is the same for all results.
+    fn undecidable(&self, f: &mut fmt::Formatter<'_>) -> Result<Option<&str>, fmt::Error> {
         let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
         for reason in self.results.iter().filter_map(|r| r.reason.as_deref()) {
             *reasons.entry(reason).or_default() += 1;
         }
-        for (reason, results) in reasons {
-            let total = self.results.len();
+        let total = self.results.len();
+        for (reason, results) in &reasons {
             writeln!(f, "    undecidable: {results} of {total} results: {reason}")?;
         }
-        Ok(())
+        let only = reasons
+            .into_iter()
+            .next()
+            .filter(|(_, results)| *results == total);
+        Ok(only.map(|(reason, _)| reason))
     }
 
-    /// Writes the result of each column over all coordinates.
-    fn gate(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Writes the result of each column over all coordinates, unless it repeats the reason that was given.
+    fn gate(&self, f: &mut fmt::Formatter<'_>, given: Option<&str>) -> fmt::Result {
         for g in &self.gate {
             if let (0, 0, Some(reason)) = (g.n_a, g.n_b, &g.reason) {
+                if given == Some(reason.as_str()) {
+                    continue;
+                }
                 writeln!(f, "    {} {}: {reason}", g.outcome.words(), g.column)?;
                 continue;
             }
