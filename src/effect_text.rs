@@ -1,8 +1,10 @@
 //! What a study starts, fetches, rents or contacts, as lines for its user.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use artifacts::counted;
+use pipeline::place::is_hidden;
 use pipeline::{Json, StageEffect, What};
 
 use crate::terminal::bytes;
@@ -197,6 +199,28 @@ fn hours(hours: f64) -> String {
 fn words<W: AsRef<str>>(words: impl IntoIterator<Item = W>) -> String {
     let quoted = words.into_iter().map(|word| quoted(word.as_ref()));
     quoted.collect::<Vec<_>>().join(" ")
+}
+
+/// Quotes a word for a shell, in a command to copy. Characters that a terminal does not show are written as their bytes,
+/// in the form `$'…'` that bash, zsh and POSIX shells since 2024 read.
+pub(crate) fn to_copy(word: &str) -> String {
+    if !word.chars().any(is_hidden) {
+        return quoted(word);
+    }
+    let mut text = String::from("$'");
+    for c in word.chars() {
+        match c {
+            '\'' | '\\' => text.extend(['\\', c]),
+            c if is_hidden(c) => {
+                for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                    // Three digits, so that a digit that follows is no part of it.
+                    let _ = write!(text, "\\{byte:03o}");
+                }
+            }
+            c => text.push(c),
+        }
+    }
+    text + "'"
 }
 
 /// Quotes a word for a shell.

@@ -111,7 +111,8 @@ impl Stop {
 
     /// This machine refuses with this error; `place` names the file or says what failed.
     pub(crate) fn refused_at(place: impl fmt::Display, error: &(dyn Error + 'static)) -> Self {
-        Self::machine(format!("{place}: {error}")).by(DiskFault::behind(error))
+        Self::machine(format!("{place}: {}", artifacts::without_path(error)))
+            .by(DiskFault::behind(error))
     }
 
     /// Notes what the disk refused.
@@ -156,7 +157,7 @@ impl Stop {
         match self.exit {
             Exit::Damaged => self.hint(format!(
                 "`benchtrail verify {}` lists everything that differs from what was published; get the bundle again from where it was published",
-                crate::effect_text::quoted(&crate::project::shown(bundle))
+                crate::project::in_shell(bundle)
             )),
             _ => self,
         }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use pipeline::suggest::{closest, did_you_mean};
 
 use crate::exit::Stop;
+use crate::project::in_shell;
 
 /// The table that identifies a folder as one of a load.
 pub(crate) const ROWS: &str = "requests.parquet";
@@ -65,7 +66,7 @@ pub(crate) fn table_file(path: &Path, table: Option<&str>) -> Result<PathBuf, St
                 "{} is one table, so there is no `{table}` in it",
                 path.display()
             ))
-            .hint(format!("benchtrail show {}", path.display()))),
+            .hint(format!("benchtrail show {}", in_shell(path)))),
         };
     }
     let names = tables(path)?;

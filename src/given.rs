@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::exit::Stop;
-use crate::project::shown;
+use crate::project::{in_shell, shown};
 
 /// The number of bytes needed to identify a file.
 const START: u64 = 4096;
@@ -154,7 +154,7 @@ fn one(wanted: Wanted) -> &'static str {
 
 /// Returns what to give instead, or which command reads the thing itself.
 fn remedy(path: &Path, thing: Thing, wanted: Wanted) -> String {
-    let name = shown(path);
+    let name = in_shell(path);
     let alternative = instead(path, thing, wanted).map(|other| shown(&other));
     if let Some(other) = alternative {
         return format!("give `{other}`");

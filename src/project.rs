@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use artifacts::{DiskFault, KnownFiles, Store};
 use tempfile::TempDir;
 
-use crate::effect_text::quoted;
+use crate::effect_text::to_copy;
 use crate::exit::Stop;
 use crate::terminal::in_line;
 
@@ -189,21 +189,33 @@ fn is_bundle(folder: &Path) -> bool {
 
 /// Returns the arguments that name an experiment and its profile again, for a command to copy.
 pub(crate) fn again(experiment: &Path, profile: Option<&str>) -> String {
-    let file = quoted(&shown(experiment));
+    let file = in_shell(experiment);
     match profile {
         Some("smoke") => format!("{file} --smoke"),
-        Some(profile) => format!("{file} --profile {}", quoted(profile)),
+        Some(profile) => format!("{file} --profile {}", to_copy(profile)),
         None => file,
     }
 }
 
 /// Returns the shortest form of a path from the working directory, in one line: a name of others may have line breaks.
 pub(crate) fn shown(path: &Path) -> String {
+    in_line(&shortest(path))
+}
+
+/// Returns the same form of a path as one word of a command to copy.
+pub(crate) fn in_shell(path: &Path) -> String {
+    let path = shortest(path);
+    // It is no option.
+    let own = if path.starts_with('-') { "./" } else { "" };
+    to_copy(&format!("{own}{path}"))
+}
+
+fn shortest(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     match path.strip_prefix(&here) {
         Ok(own) if own.as_os_str().is_empty() => ".".to_owned(),
-        Ok(below) => in_line(&below.display().to_string()),
-        Err(_) => in_line(&path.display().to_string()),
+        Ok(below) => below.display().to_string(),
+        Err(_) => path.display().to_string(),
     }
 }
 
@@ -215,5 +227,25 @@ mod tests {
     fn a_path_is_shown_in_one_line() {
         let path = Path::new("/of others/a\neverything holds.yaml");
         assert_eq!(shown(path), "/of others/a\\neverything holds.yaml");
+    }
+
+    #[test]
+    fn a_shell_reads_a_path_of_a_command_as_it_is() {
+        for (path, word) in [
+            ("a/b.yaml", "a/b.yaml"),
+            ("of others/it's", "'of others/it'\\''s'"),
+            ("$(id)", "'$(id)'"),
+            ("-x", "./-x"),
+            ("a\u{1b}7'\\b\n", "$'a\\0337\\'\\\\b\\012'"),
+            ("a\u{202e}b", "$'a\\342\\200\\256b'"),
+        ] {
+            assert_eq!(in_shell(Path::new(path)), word);
+            let printed = std::process::Command::new("bash")
+                .args(["-c", &format!("printf %s {word}")])
+                .output()
+                .expect("bash starts");
+            let read = String::from_utf8(printed.stdout).expect("text");
+            assert_eq!(read.strip_prefix("./").unwrap_or(&read), path);
+        }
     }
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::effect_text::text;
 use crate::exit::Stop;
-use crate::project::shown;
+use crate::project::{again, shown};
 use crate::session::{Session, user_folders};
 use crate::terminal::{complain, is_watched};
 
@@ -137,6 +137,10 @@ fn ask(session: &Session, asked: &[(&StageEffect, &Consent)]) -> bool {
 
 fn refused(session: &Session, asked: &[(&StageEffect, &Consent)]) -> Stop {
     let file = shown(&session.experiment.file);
+    let copied = again(
+        &session.experiment.file,
+        session.experiment.profile.as_deref(),
+    );
     let shown: Vec<String> = asked.iter().map(|(effect, _)| text(effect)).collect();
     let deed = Deed::of(asked);
     Stop::usage(format!(
@@ -146,8 +150,8 @@ fn refused(session: &Session, asked: &[(&StageEffect, &Consent)]) -> Stop {
         shown.join("\n")
     ))
     .hint(format!(
-        "`benchtrail plan --commands {file}` shows all of them; if you trust the author, run \
-         `benchtrail run --trust {file}`, which also remembers your consent for this folder"
+        "`benchtrail plan --commands {copied}` shows all of them; if you trust the author, run \
+         `benchtrail run --trust {copied}`, which also remembers your consent for this folder"
     ))
 }
 

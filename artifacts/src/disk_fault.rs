@@ -55,6 +55,16 @@ impl DiskFault {
     }
 }
 
+/// Returns the text of an I/O error for a message that begins with its path. The crate `tempfile` adds the path of its
+/// file to every error, which would be there twice.
+pub fn without_path(error: &dyn Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" at path \"") {
+        Some((reason, path)) if path.ends_with('"') => reason.to_owned(),
+        _ => text,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -86,6 +96,22 @@ mod tests {
                 assert_eq!(DiskFault::behind(&*error), Some(fault), "{error:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_message_has_the_path_of_its_error_once() {
+        let nowhere = Path::new("/proc/self/of \"nobody\"");
+        let made = tempfile::Builder::new()
+            .prefix("run-")
+            .tempfile_in(nowhere)
+            .expect_err("there is no such folder");
+        let message = StoreError::Io(nowhere.to_owned(), made).to_string();
+        assert_eq!(
+            message,
+            "/proc/self/of \"nobody\": No such file or directory (os error 2)"
+        );
+        let plain = io::Error::from_raw_os_error(28);
+        assert_eq!(without_path(&plain), plain.to_string());
     }
 
     #[test]

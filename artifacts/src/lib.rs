@@ -27,7 +27,7 @@ mod untrusted;
 pub use column::{Column, ColumnData, Ratio};
 pub use column_reader::{ColumnBatch, ColumnReader};
 pub use digest::{Digest, DigestParseError, Hasher};
-pub use disk_fault::DiskFault;
+pub use disk_fault::{DiskFault, without_path};
 pub use document::at_path;
 pub use key::ActionKey;
 pub use known_files::{FileDigest, FileStamp, KnownFiles};

@@ -41,7 +41,9 @@ impl fmt::Display for PipelineError {
             Self::Changed(path) => {
                 write!(f, "{} changed while the study was planned", path.display())
             }
-            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Io(path, error) => {
+                write!(f, "{}: {}", path.display(), artifacts::without_path(error))
+            }
         }
     }
 }

@@ -194,7 +194,7 @@ impl LockError {
     pub fn reason(&self) -> String {
         match self {
             Self::Unreadable(path, error) | Self::Io(path, error) => {
-                format!("{}: {error}", path.display())
+                format!("{}: {}", path.display(), artifacts::without_path(error))
             }
             Self::Line(path, line, what) => format!("{}:{line}: {what}", path.display()),
             Self::Trail(path, digests) => format!(

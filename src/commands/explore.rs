@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::args::{ExploreArgs, Global};
 use crate::exit::Stop;
 use crate::locks::find_locks;
-use crate::project::{Project, shown};
+use crate::project::{Project, in_shell, shown};
 use crate::small;
 use crate::study::{Kept, Study, is_bundle};
 use crate::terminal::{bytes, complain, is_watched, say};
@@ -65,7 +65,7 @@ fn open(arguments: &ExploreArgs, global: &Global) -> Result<Opened, Stop> {
         .map_err(|stop| match what.and_then(archive_in) {
             Some(archive) => stop.hint(format!(
                 "the folder holds a published bundle: `benchtrail explore {}`",
-                shown(&archive)
+                in_shell(&archive)
             )),
             None => stop,
         })?;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::args::{GcArgs, Global};
 use crate::exit::Stop;
 use crate::locks::find_locks;
-use crate::project::{Project, shown};
+use crate::project::{Project, in_shell, shown};
 use crate::registry::registry;
 use crate::terminal::{bytes, say};
 
@@ -158,7 +158,7 @@ impl Roots {
         .hint(format!(
             "mount or restore them; if they moved, run their experiments once at the new place; if you deleted them: \
              benchtrail gc --forget {}",
-            list.join(" ")
+            gone.iter().map(|path| in_shell(path)).collect::<Vec<_>>().join(" ")
         )))
     }
 

@@ -9,6 +9,7 @@ use load::{
 };
 use pipeline::suggest::remedy;
 
+use crate::effect_text::to_copy;
 use crate::exit::Stop;
 use crate::terminal::{complain, in_line};
 
@@ -125,7 +126,7 @@ impl Server<'_> {
             TargetError::Url(_) if is_experiment(url) => Stop::usage(format!(
                 "{url} is an experiment, and `load` loads a server at a URL"
             ))
-            .hint(format!("benchtrail run {url}")),
+            .hint(format!("benchtrail run {}", to_copy(url))),
             TargetError::Url(AddressError::Credentials { .. }) => Stop::usage(error).hint(
                 "leave out the name and the password; `--api-key-env VARIABLE` or `--header` sends what the server asks \
                  for",

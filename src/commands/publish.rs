@@ -11,9 +11,8 @@ use remote::pull_records;
 use serde_json::json;
 
 use crate::args::{Global, PublishArgs};
-use crate::effect_text::quoted;
 use crate::exit::Stop;
-use crate::project::{again, shown};
+use crate::project::{again, in_shell, shown};
 use crate::room;
 use crate::session::Session;
 use crate::shared::{Shared, watched};
@@ -24,7 +23,7 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
     if let Some(path) = arguments.key.as_deref()
         && KeyPair::is_open_to_others(path)
     {
-        let path = quoted(&shown(path));
+        let path = in_shell(path);
         complain(&format!(
             "warning: other users of this machine can read the private key {path}, and sign as you; run `chmod 600 {path}`"
         ));
@@ -153,11 +152,9 @@ fn tell(
     }
     say(&format!("trail digest {}", lock.trail()));
     say("try next:");
-    say(&format!("  benchtrail verify {}", shown(&published.folder)));
-    say(&format!(
-        "  benchtrail reproduce {}",
-        shown(&published.folder)
-    ));
+    let folder = in_shell(&published.folder);
+    say(&format!("  benchtrail verify {folder}"));
+    say(&format!("  benchtrail reproduce {folder}"));
 }
 
 fn unfinished(what: &str, session: &Session) -> Stop {

@@ -15,10 +15,10 @@ use super::run_report::trace_file;
 use crate::answers::Answer;
 use crate::args::RunArgs;
 use crate::comparison_tables;
-use crate::effect_text::quoted;
+use crate::effect_text::to_copy;
 use crate::exit::Stop;
 use crate::main_table;
-use crate::project::{again, shown};
+use crate::project::{again, in_shell, shown};
 use crate::session::Session;
 use crate::shared::{push_json, push_lines};
 use crate::terminal::say;
@@ -292,7 +292,7 @@ fn tell_next(arguments: &RunArgs, session: &Session, reports: &[PathBuf]) {
         Some((report, (line, number))) => {
             say(&format!(
                 "  benchtrail why {} '{number}'",
-                quoted(&format!("{}:{line}", shown(report)))
+                in_shell(Path::new(&format!("{}:{line}", report.display())))
             ));
         }
         None => say(&format!("  benchtrail status {study}")),
@@ -301,7 +301,7 @@ fn tell_next(arguments: &RunArgs, session: &Session, reports: &[PathBuf]) {
         .experiment
         .set
         .iter()
-        .map(|(k, v)| format!(" --set {}", quoted(&format!("{k}={v}"))))
+        .map(|(k, v)| format!(" --set {}", to_copy(&format!("{k}={v}"))))
         .collect();
     say(&format!("  benchtrail plan {study}{set}"));
 }

@@ -11,7 +11,7 @@ use crate::commands::run_report::trace_file;
 use crate::evidence::Evidence;
 use crate::exit::Stop;
 use crate::given::{Wanted, must_be};
-use crate::project::shown;
+use crate::project::{in_shell, shown};
 use crate::terminal::say;
 
 /// Turns an anchor of a page on a code host, `#L24` or `#L24-L30`, and a range of lines, `:24-30`, into the first line.
@@ -66,7 +66,7 @@ pub(super) fn why(arguments: &WhyArgs, global: &Global) -> Result<(), Stop> {
         return Err(
             Stop::usage("which number? Give a line or the number's text").hint(format!(
                 "benchtrail why {}:LINE, or benchtrail why {0} NUMBER",
-                shown(&query.report)
+                in_shell(&query.report)
             )),
         );
     }
@@ -186,8 +186,9 @@ fn list(document: &Document, numbers: &[&Number], global: &Global) {
     }
     if let Some(first) = numbers.first() {
         say(&format!(
-            "{} numbers match; ask for one: benchtrail why {file}:{}",
+            "{} numbers match; ask for one: benchtrail why {}:{}",
             numbers.len(),
+            in_shell(&document.path),
             first.place()
         ));
     }

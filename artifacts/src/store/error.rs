@@ -86,7 +86,9 @@ fn is_cut(error: &rusqlite::Error) -> bool {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Io(path, error) => {
+                write!(f, "{}: {}", path.display(), crate::without_path(error))
+            }
             Self::Missing(digest) => write!(f, "object {digest} is not in the store"),
             Self::Damaged(digest, path) => {
                 write!(

@@ -35,7 +35,9 @@ impl fmt::Display for BundleError {
         /// The most findings or complaints that are listed.
         const SHOWN: usize = 12;
         match self {
-            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Io(path, error) => {
+                write!(f, "{}: {}", path.display(), artifacts::without_path(error))
+            }
             Self::Store(error) => error.fmt(f),
             Self::Exists(path) => {
                 write!(

@@ -34,7 +34,9 @@ pub enum TrailError {
 impl fmt::Display for TrailError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Io(path, error) => {
+                write!(f, "{}: {}", path.display(), artifacts::without_path(error))
+            }
             Self::NoReport(path) => write!(f, "{}: there is no such report", path.display()),
             Self::NoTrace(path) => {
                 write!(

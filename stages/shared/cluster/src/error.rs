@@ -35,7 +35,9 @@ impl fmt::Display for ClusterError {
             Self::Remote(error) => error.fmt(f),
             Self::Pipeline(error) => error.fmt(f),
             Self::Store(error) => error.fmt(f),
-            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Io(path, error) => {
+                write!(f, "{}: {}", path.display(), artifacts::without_path(error))
+            }
             Self::Refused(command, said) => write!(f, "`{command}` failed: {said}"),
             Self::Busy(_) => {
                 f.write_str("another `benchtrail run` of this study has launches on other machines")

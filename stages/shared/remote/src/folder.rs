@@ -59,7 +59,7 @@ impl Folder {
 }
 
 fn failed(url: &str, path: &Path, error: &io::Error) -> RemoteError {
-    let text = format!("{}: {error}", path.display());
+    let text = format!("{}: {}", path.display(), artifacts::without_path(error));
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             RemoteError::Access(url.to_owned(), text)
