@@ -8,9 +8,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use clap::CommandFactory as _;
+use contract::{Api, Word as _};
 use pipeline::suggest::{closest, did_you_mean};
 
 use crate::args::{self, Cli};
+use crate::effect_text::to_copy;
 use crate::other_words::{Saying, api, saying};
 use tools::{Theirs, synthetic, without_a_server};
 
@@ -70,7 +72,7 @@ pub(crate) fn explained(words: &[String]) -> Option<String> {
         return None;
     }
     let mut differences: Vec<(String, String)> = Vec::new();
-    let mut is_whole = true;
+    let (mut is_whole, mut has_names) = (true, theirs.is_some());
     if let Some(theirs) = &theirs {
         let why = "the command is `benchtrail load`".to_owned();
         differences.push((theirs.command.clone(), why));
@@ -92,6 +94,7 @@ pub(crate) fn explained(words: &[String]) -> Option<String> {
         let (instead, why) = of_tool
             .or_else(|| with_unit(one))
             .unwrap_or_else(|| instead(one, rate_type));
+        has_names |= !matches!(instead, Instead::Same(_) | Instead::Nothing);
         let word = match (SECRET.contains(&one.option.as_str()), one.values.is_empty()) {
             (false, false) => format!("{} {}", one.option, one.values.join(" ")),
             (true, false) => format!("{} …", one.option),
@@ -110,6 +113,7 @@ pub(crate) fn explained(words: &[String]) -> Option<String> {
             }
         }
     }
+    has_names |= !address.differences.is_empty();
     differences.extend(address.differences.clone());
     if let Some(api) = address.api()
         && !command.iter().any(|word| word == "--api")
@@ -117,7 +121,14 @@ pub(crate) fn explained(words: &[String]) -> Option<String> {
         command.extend(["--api".to_owned(), api.to_owned()]);
     }
     let differs = theirs.is_some() || differences.len() > 1;
-    differs.then(|| text(&differences, address.url(), command, is_whole))
+    let heading = match has_names {
+        true => "error: `benchtrail load` has other names for these options:",
+        false => "error: `benchtrail load` does not have these options:",
+    };
+    differs.then(|| {
+        let hint = hint(address.url(), command, is_whole);
+        text(heading, &differences, &hint)
+    })
 }
 
 /// Returns what to write instead of an option that this tool reads in its own way.
@@ -146,19 +157,19 @@ fn put(command: &mut Vec<String>, words: Vec<String>) {
     command.extend(words);
 }
 
-/// Returns the message over the differences, with the command if it is a valid one.
-fn text(
-    differences: &[(String, String)],
-    urls: Vec<String>,
-    command: Vec<String>,
-    is_whole: bool,
-) -> String {
+/// Returns the message over the differences.
+fn text(heading: &str, differences: &[(String, String)], hint: &str) -> String {
     let widest = differences.iter().map(|(word, _)| word.chars().count());
     let width = widest.filter(|width| *width <= 40).max().unwrap_or(0);
-    let mut text = "error: `benchtrail load` has other names for these options:\n".to_owned();
+    let mut text = format!("{heading}\n");
     for (word, why) in differences {
         let _ = writeln!(text, "  {word:<width$}  {why}");
     }
+    text + hint
+}
+
+/// Returns the command, if it is a valid one.
+fn hint(urls: Vec<String>, command: Vec<String>, is_whole: bool) -> String {
     let words = [
         vec!["benchtrail".to_owned(), "load".to_owned()],
         urls,
@@ -166,18 +177,16 @@ fn text(
     ]
     .concat();
     if args::parse(&words).is_ok() {
-        let words: Vec<String> = words.iter().map(|word| in_shell(word)).collect();
+        let words: Vec<String> = words.iter().map(|word| to_copy(word)).collect();
         let what = match is_whole {
             true => "the same load",
             false => "the load without what is left out",
         };
-        let _ = write!(text, "hint: {what}: {}", words.join(" "));
+        format!("hint: {what}: {}", words.join(" "))
     } else {
-        text.push_str(
-            "hint: docs/coming-from.md lists our options; `benchtrail load --help` describes them",
-        );
+        "hint: docs/coming-from.md lists our options; `benchtrail load --help` describes them"
+            .to_owned()
     }
-    text
 }
 
 /// The address of the server, which other tools give in parts.
@@ -294,6 +303,9 @@ fn instead(one: &Given, rate_type: Option<&str>) -> (Instead, String) {
     let value = one.values.first().map(String::as_str).unwrap_or_default();
     let option = one.option.as_str();
     match option {
+        "--api" if Api::parse(value).is_ok() => {
+            return (Instead::Same(with(option)), String::new());
+        }
         "--rate" if rate_type == Some("concurrent") => {
             let words = vec!["--concurrency".to_owned(), one.values.join(",")];
             return (
@@ -454,15 +466,6 @@ fn ours() -> BTreeSet<String> {
 
 fn is_ours(option: &str) -> bool {
     ours().contains(option)
-}
-
-/// Returns a word as a shell reads it.
-fn in_shell(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_./:,=+@%-".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
 }
 
 #[cfg(test)]
@@ -648,6 +651,24 @@ mod tests {
         );
         assert!(explained(&words("load http://127.0.0.1:1 --api openai-chat")).is_none());
         assert!(explained(&words("run mine.yaml --force --cores 4")).is_none());
+    }
+
+    #[test]
+    fn an_option_of_ours_has_no_other_name_and_an_unknown_one_has_none() {
+        for api in ["openai-completions", "openai-chat", "rerank"] {
+            // The parser of the command line names a single unknown option.
+            let line = format!("load http://127.0.0.1:1 --api {api} --frobnicate");
+            assert_eq!(explained(&words(&line)), None, "{line}");
+            let message = explanation(&(line + " --zork 3"));
+            let heading = "error: `benchtrail load` does not have these options:\n  --frobnicate ";
+            assert!(message.starts_with(heading), "{message}");
+            assert!(
+                message.ends_with(&format!("http://127.0.0.1:1 --api {api}")),
+                "{message}"
+            );
+        }
+        let message = explanation("load http://127.0.0.1:1 --api vllm --frobnicate");
+        assert!(message.contains("has other names"), "{message}");
     }
 
     #[test]
