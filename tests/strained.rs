@@ -161,6 +161,25 @@ fn names_with_hidden_characters_are_not_published_and_the_remedy_is_named() {
 }
 
 #[test]
+fn a_command_to_copy_names_the_same_folder_to_a_shell() {
+    let project = Project::new();
+    project.run(["run", STUDY]).ok();
+    let folder = "it's\u{1b}[31m\n$(id)";
+    let published = project.run(["publish", STUDY, "--author", "A", "--out", folder]);
+    let text = published.ok().stdout;
+    assert!(!text.contains('\u{1b}'), "{text}");
+    let command = text
+        .lines()
+        .find_map(|line| line.strip_prefix("  benchtrail verify "));
+    let word = command.unwrap_or_else(|| panic!("{text}"));
+    let read = Command::new("bash")
+        .args(["-c", &format!("printf %s {word}")])
+        .output()
+        .expect("bash starts");
+    assert_eq!(String::from_utf8(read.stdout).expect("text"), folder);
+}
+
+#[test]
 fn a_missing_temporary_folder_is_reported_with_the_remedy() {
     let project = Project::new();
     project.run(["run", STUDY]).ok();

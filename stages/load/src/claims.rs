@@ -1,13 +1,28 @@
 //! Checks the counts that a server claims. An impossible count must not enter a sum.
 
-use apis::{NOT_A_COUNT, Reading};
+use apis::{NOT_A_COUNT, Reading, Server};
+
+use crate::workload::Images;
 
 /// The most tokens of one request that are believed. This is far beyond any context window, and small enough that 2³¹
 /// of them add up in an `i64`.
 const MOST_TOKENS: i64 = u32::MAX as i64;
 
-/// The most milliseconds of one request that are believed: 49 days.
+/// The most milliseconds of one request that are believed, however long it took: 49 days.
 const MOST_MS: f64 = u32::MAX as f64;
+
+/// The tokens that a server may add to each text of a request: its chat template, its system prompt, its tools.
+const MOST_ADDED: usize = 65_536;
+
+/// The tokens that a server may add to each image beside one for each [`PIXELS`]: it may enlarge a small image.
+const MOST_PER_IMAGE: usize = 16_384;
+
+/// The fewest pixels that become a token. Servers use 14 × 14 pixels or more.
+const PIXELS: usize = 64;
+
+/// How much longer than a request a server may say that it worked on it: this part of the request, and this many
+/// milliseconds, because clocks differ and some are coarse.
+const SLACK: (f64, f64) = (0.01, 100.0);
 
 /// Returns the problem with the counts and times of one event, whatever was requested, and removes them, because no
 /// arithmetic on them is safe.
@@ -69,6 +84,69 @@ pub(crate) fn impossible_output(
     Some(format!(
         "the server reports {claimed} output tokens, but {asked} were requested and {bytes} \
          bytes of text arrived"
+    ))
+}
+
+/// What a request sent, as far as it decides how many tokens its prompt can have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    /// The bytes of the request.
+    pub(crate) bytes: usize,
+    /// How often the server may read them: a reranker reads the query with each document.
+    pub(crate) readings: usize,
+    /// The images, if there are any.
+    pub(crate) images: Option<Images>,
+}
+
+impl Sent {
+    /// Returns the most tokens that its prompt can have. A token has at least one byte.
+    pub(crate) fn most_tokens(self) -> i64 {
+        let image = |images: Images| {
+            let pixels = images.width as usize * images.height as usize;
+            (pixels / PIXELS + MOST_PER_IMAGE).saturating_mul(images.count as usize)
+        };
+        let text = self.bytes.saturating_add(MOST_ADDED);
+        let most = text
+            .saturating_mul(self.readings.max(1))
+            .saturating_add(self.images.map_or(0, image));
+        i64::try_from(most).unwrap_or(i64::MAX)
+    }
+}
+
+/// Returns the problem with claims of the prompt: more tokens than the request has bytes, with what a server may add.
+pub(crate) fn impossible_prompt(
+    claims: impl IntoIterator<Item = Option<i64>>,
+    sent: Sent,
+) -> Option<String> {
+    let most = sent.most_tokens();
+    let claimed = claims
+        .into_iter()
+        .flatten()
+        .find(|claimed| *claimed > most)?;
+    let Sent { bytes, images, .. } = sent;
+    let images = match images.map_or(0, |images| images.count) {
+        0 => String::new(),
+        1 => " with an image".to_owned(),
+        count => format!(" with {count} images"),
+    };
+    Some(format!(
+        "the server reports {claimed} prompt tokens, but a request of {bytes} bytes{images} can have at most {most}"
+    ))
+}
+
+/// Returns the problem with a server's times: longer than the request took in all, in nanoseconds.
+pub(crate) fn impossible_times(server: &Server, took_ns: Option<u64>) -> Option<String> {
+    let took = took_ns? as f64 / 1e6;
+    let most = took + took * SLACK.0 + SLACK.1;
+    let times = [
+        ("prompt", server.prompt_ms),
+        ("output", server.predicted_ms),
+    ];
+    let late =
+        |(what, time): (&'static str, Option<f64>)| Some((what, time.filter(|ms| *ms > most)?));
+    let (what, claimed) = times.into_iter().find_map(late)?;
+    Some(format!(
+        "the server reports {claimed:?} ms of work on the {what}, but the request took {took:.3} ms"
     ))
 }
 
@@ -176,6 +254,63 @@ mod tests {
             assert_eq!(reading.server.prompt_ms, Some(3.0));
             assert_eq!(reading.server.predicted_ms, None);
         }
+    }
+
+    #[test]
+    fn a_prompt_is_believed_up_to_what_was_sent_and_what_a_server_may_add() {
+        let sent = Sent {
+            bytes: 1_000,
+            ..Sent::default()
+        };
+        assert_eq!(impossible_prompt([None, Some(66_536)], sent), None);
+        assert_eq!(
+            impossible_prompt([Some(7), Some(66_537)], sent).unwrap(),
+            "the server reports 66537 prompt tokens, but a request of 1000 bytes can have at most 66536"
+        );
+        // A reranker reads the query with each document.
+        let ranked = Sent {
+            readings: 10,
+            ..sent
+        };
+        assert_eq!(impossible_prompt([Some(665_360)], ranked), None);
+        assert!(impossible_prompt([Some(665_361)], ranked).is_some());
+        // Bytes say nothing about the size of an image.
+        let seen = Sent {
+            images: Some(Images {
+                count: 2,
+                width: 4096,
+                height: 4096,
+            }),
+            ..sent
+        };
+        assert_eq!(impossible_prompt([Some(2 * 4096 * 4096 / 196)], seen), None);
+        let wrong = impossible_prompt([Some(1 << 30)], seen).unwrap();
+        assert!(wrong.contains("1000 bytes with 2 images"), "{wrong}");
+        let most = Sent {
+            bytes: usize::MAX,
+            readings: usize::MAX,
+            ..seen
+        };
+        assert_eq!(impossible_prompt([Some(i64::MAX)], most), None);
+    }
+
+    #[test]
+    fn a_server_works_no_longer_on_a_request_than_it_takes() {
+        let server = |prompt_ms, predicted_ms| Server {
+            prompt_ms,
+            predicted_ms,
+            ..Server::default()
+        };
+        let took = |server: Server, ms: u64| impossible_times(&server, Some(ms * 1_000_000));
+        assert_eq!(took(server(Some(1_100.0), Some(1_110.0)), 1_000), None);
+        assert_eq!(
+            took(server(Some(1.0), Some(1_110.5)), 1_000).unwrap(),
+            "the server reports 1110.5 ms of work on the output, but the request took 1000.000 ms"
+        );
+        assert!(took(server(Some(101.0), None), 0).is_some());
+        assert_eq!(took(server(None, None), 0), None);
+        // A request that was never sent took no time that anybody knows.
+        assert_eq!(impossible_times(&server(Some(5.0e6), None), None), None);
     }
 
     #[test]

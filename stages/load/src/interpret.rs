@@ -8,7 +8,7 @@ use artifacts::Digest;
 use contract::{Chunk, Request, RequestStatus, TokenSource};
 
 use self::answer::{Answer, TextChunk, read_answer};
-use crate::claims;
+use crate::claims::{self, Sent};
 use crate::measure::{Attempt, End, Stop};
 use crate::prompts::{Counter, FileCounter, Prompt};
 use crate::refused::Form;
@@ -46,7 +46,15 @@ pub(crate) fn interpret(
     counter: Option<&FileCounter>,
 ) -> Interpreted {
     let mut answer = read_answer(attempt, api, delivery);
-    check_claims(&mut answer, prompt.output_tokens);
+    let sent = Sent {
+        bytes: attempt.sent_bytes,
+        readings: readings(api, prompt, extra),
+        images: prompt.images,
+    };
+    let took = attempt
+        .sent_ns
+        .map(|sent| attempt.done_ns.saturating_sub(sent));
+    check_claims(&mut answer, prompt.output_tokens, sent, took);
     check_results(&mut answer, api, prompt, extra);
     let outcome = outcome(attempt, &answer, schema);
     settle_chunk_tokens(&mut answer);
@@ -210,15 +218,28 @@ fn count_output(
         .find_map(|(count, source)| Some((count?, source)))
 }
 
-/// Removes impossible counts. An answer with such counts does not count as answered.
-fn check_claims(answer: &mut Answer, asked: u32) {
+/// Returns how often a server may read the text of a request.
+fn readings(api: Api, prompt: &Prompt, extra: &BTreeMap<String, Json>) -> usize {
+    match api {
+        // A list that is none may have any number of documents.
+        Api::Rerank => apis::documents_of(&prompt.text, extra).unwrap_or(usize::MAX),
+        Api::OpenaiEmbeddings => prompt.batch.len(),
+        _ => 1,
+    }
+}
+
+/// Removes impossible counts and times. An answer with such claims does not count as answered. `took` is how long the
+/// request took, in nanoseconds.
+fn check_claims(answer: &mut Answer, asked: u32, sent: Sent, took: Option<u64>) {
     let output = [answer.usage_output, answer.server.output_tokens];
     let prompts = [answer.usage_prompt, answer.server.prompt_tokens];
     let cached = [answer.usage_cached, answer.server.cached_prompt_tokens];
     let bytes = answer.text.len() + answer.reasoning.len();
     let parts = cached.into_iter().zip(prompts);
     if let Some(wrong) = claims::impossible_output(output, asked, bytes)
+        .or_else(|| claims::impossible_prompt(prompts, sent))
         .or_else(|| claims::impossible_cache(parts))
+        .or_else(|| claims::impossible_times(&answer.server, took))
         .or_else(|| {
             // An answer that was cut off may have reported its output only so far.
             let output = answer.usage_output.filter(|_| answer.complete);
@@ -246,6 +267,16 @@ fn check_results(answer: &mut Answer, api: Api, prompt: &Prompt, extra: &BTreeMa
             "vectors"
         };
         let wrong = format!("the answer has {got} {what}, and the request asked for {owed}");
+        answer.broken.get_or_insert(wrong);
+    }
+    let documents = (api == Api::Rerank).then(|| apis::documents_of(&prompt.text, extra));
+    let Some((documents, index)) = documents.flatten().zip(answer.largest_index) else {
+        return;
+    };
+    if usize::try_from(index).map_or(true, |index| index >= documents) {
+        let wrong = format!(
+            "the answer has a score for `index: {index}`, and the request has {documents} documents"
+        );
         answer.broken.get_or_insert(wrong);
     }
 }
@@ -416,6 +447,90 @@ mod tests {
 
     fn event(text: &str) -> String {
         format!("data: {}\n\n", json!({"choices": [{"text": text}]}))
+    }
+
+    #[test]
+    fn tokens_of_several_choices_are_not_mixed_into_one_answer() {
+        let of = |index: u32, text: &str, end: Option<&str>| {
+            let choice = json!({"index": index, "text": text, "finish_reason": end});
+            format!("data: {}\n\n", json!({"choices": [choice]}))
+        };
+        let done = "data: [DONE]\n\n";
+        let one = of(0, "a", None) + &of(0, "b", Some("stop")) + done;
+        assert_eq!(streamed(&one, None).row.status, RequestStatus::Ok);
+        let mixed = of(0, "a", None) + &of(1, "x", None) + &of(0, "b", Some("stop")) + done;
+        let Interpreted { row, text, .. } = streamed(&mixed, None);
+        assert_eq!(row.status, RequestStatus::MalformedStream);
+        assert_eq!((text.as_str(), row.chunks), ("ab", Some(2)));
+        let reason = row.error.unwrap();
+        assert!(reason.contains("`index: 1`"), "{reason}");
+    }
+
+    #[test]
+    fn a_score_belongs_to_a_document_that_was_sent() {
+        let ranked = |indices: &[u64]| {
+            let score = |index: &u64| json!({"index": index, "relevance_score": 0.5});
+            let body = json!({"results": indices.iter().map(score).collect::<Vec<_>>()});
+            let text = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{body}");
+            let query = Prompt {
+                text: "query\none\ntwo\nthree".to_owned(),
+                ..prompt()
+            };
+            let extra = BTreeMap::from([("top_n".to_owned(), json!(2))]);
+            let how = (Api::Rerank, Delivery::Whole);
+            interpret(
+                &attempt(text, End::Complete),
+                &query,
+                how,
+                &extra,
+                None,
+                None,
+            )
+            .row
+        };
+        for indices in [[0, 1], [2, 0]] {
+            assert_eq!(ranked(&indices).status, RequestStatus::Ok, "{indices:?}");
+        }
+        for indices in [[0, 3], [7, 1], [1, 1], [u64::MAX, 0]] {
+            let row = ranked(&indices);
+            assert_eq!(row.status, RequestStatus::MalformedStream, "{indices:?}");
+            assert!(row.error.unwrap().contains("`index"), "{indices:?}");
+        }
+    }
+
+    #[test]
+    fn claims_of_a_server_are_held_to_the_request() {
+        let claimed = |prompt_tokens: i64, prompt_ms: f64| {
+            let body = json!({
+                "choices": [{"text": "a", "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": 1},
+                "timings": {"prompt_ms": prompt_ms, "predicted_ms": 1.0, "predicted_n": 1},
+            });
+            let text = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{body}");
+            let attempt = Attempt {
+                sent_ns: Some(1_000_000_000),
+                sent_bytes: 400,
+                done_ns: 3_000_000_000,
+                ..attempt(text, End::Complete)
+            };
+            let how = (Api::OpenaiCompletions, Delivery::Whole);
+            interpret(&attempt, &prompt(), how, &BTreeMap::new(), None, None).row
+        };
+        let row = claimed(60_000, 1_999.0);
+        assert_eq!(
+            (row.status, row.prompt_tokens),
+            (RequestStatus::Ok, Some(60_000))
+        );
+        for (tokens, ms, reason) in [
+            (70_000, 5.0, "70000 prompt tokens"),
+            (7, 3_000.0, "3000.0 ms of work on the prompt"),
+        ] {
+            let row = claimed(tokens, ms);
+            assert_eq!(row.status, RequestStatus::MalformedStream);
+            assert_eq!((row.prompt_tokens, row.server_prompt_ms), (None, None));
+            let error = row.error.unwrap();
+            assert!(error.contains(reason), "{error}");
+        }
     }
 
     #[test]

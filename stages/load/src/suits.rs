@@ -117,6 +117,7 @@ pub(crate) fn problems(api: Api, workload: &Workload, streamed: bool) -> Vec<Pro
         );
     }
     problems.extend(batch(api, workload));
+    problems.extend(several(api, workload));
     problems
 }
 
@@ -135,6 +136,18 @@ fn batch(api: Api, workload: &Workload) -> Option<Problem> {
     } else {
         "remove `batch-size`; requests at the same time are `arrival: {closed-loop: {clients: N}}`"
     };
+    Some(Problem::at(&["workload"], message).hint(hint))
+}
+
+/// Returns the problem with several answers to one request.
+fn several(api: Api, workload: &Workload) -> Option<Problem> {
+    let (field, value) = apis::several_answers(api, &workload.extra)?;
+    let message = format!(
+        "`extra` of the workload asks for several answers to one request (`{field}: {value}`), and a row holds the \
+         tokens and times of one"
+    );
+    let hint =
+        "remove it; for more answers, send more requests, as with `requests: N` or more clients";
     Some(Problem::at(&["workload"], message).hint(hint))
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Answer {
     pub(super) retry_after: Option<u64>,
     /// The number of vectors or scores.
     pub(super) results: Option<usize>,
+    /// The largest index of the scores.
+    pub(super) largest_index: Option<u64>,
     /// When an answer without text was complete.
     pub(super) result_ns: Option<u64>,
     /// The reasoning before the answer.
@@ -246,6 +248,7 @@ impl Answer {
         self.reasoning.extend(reading.reasoning);
         if reading.results.is_some() {
             self.results = reading.results;
+            self.largest_index = reading.largest_index;
             self.result_ns = body.marks.last().map(|(_, at_ns, _)| *at_ns);
         }
         if answered + reasoned == 0 {

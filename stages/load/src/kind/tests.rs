@@ -419,6 +419,13 @@ fn what_does_not_apply_to_an_api_is_refused_while_planning() {
         ),
         (
             stage(
+                "openai-chat",
+                json!({"prompts": words, "output": {"tokens": 4}, "extra": {"n": 2}}),
+            ),
+            "asks for several answers to one request (`n: 2`)",
+        ),
+        (
+            stage(
                 "openai-embeddings",
                 json!({"prompts": words, "batch-size": 0}),
             ),

@@ -50,6 +50,8 @@ pub(crate) struct Attempt {
     /// How long the connection took, if one was opened for this attempt.
     pub(crate) connect_ns: Option<u64>,
     pub(crate) sent_ns: Option<u64>,
+    /// The bytes of the request, with its head.
+    pub(crate) sent_bytes: usize,
     /// Other requests in flight when this one was sent.
     pub(crate) in_flight: u32,
     pub(crate) bytes: Vec<u8>,
@@ -77,6 +79,7 @@ impl Attempt {
             free_ns: scheduled_ns,
             connect_ns: None,
             sent_ns: None,
+            sent_bytes: 0,
             in_flight: 0,
             bytes: Vec::new(),
             reads: Vec::new(),

@@ -135,6 +135,7 @@ pub(super) async fn exchange(
     attempt.reads.reserve(64);
     let sent = shared.epoch.now();
     attempt.sent_ns = Some(sent);
+    attempt.sent_bytes = request.len();
     shared.last_sign.store(sent, Ordering::Relaxed);
     let mut keep = false;
     let end = match send(shared, limits, &mut connection.stream, request, sent).await {

@@ -55,9 +55,21 @@ pub(super) enum Event {
     Row,
 }
 
-/// Returns the counts of an answer that cannot be: more output than was requested and reported as text together, or none
-/// although there is text.
+/// Returns the counts of an answer that cannot be: more of the prompt than it has bytes, more output than was requested
+/// and reported as text together, or none although there is text.
 fn impossible(answer: &Answer, prompt: &Prompt) -> Option<String> {
+    let sent = claims::Sent {
+        bytes: prompt.text.len(),
+        readings: 1,
+        images: prompt.images,
+    };
+    let most = sent.most_tokens();
+    if let Some(claimed) = answer.prompt_tokens.map(i64::from).filter(|n| *n > most) {
+        let bytes = sent.bytes;
+        return Some(format!(
+            "{claimed} prompt tokens, but a prompt of {bytes} bytes can have at most {most}"
+        ));
+    }
     let claimed = i64::from(answer.output_tokens?);
     let (asked, bytes) = (
         prompt.output_tokens,
@@ -399,6 +411,10 @@ mod tests {
                 line(0, 1010, 1020, &[])
                     .replace("tokens\":0", "tokens\":4000000000,\"text\":\"a b\""),
                 "4000000000 output tokens, but 2 were requested and its text has 3 bytes",
+            ),
+            (
+                line(0, 1010, 1020, &[]).replace("}", ",\"prompt_tokens\":70000}"),
+                "70000 prompt tokens, but a prompt of 19 bytes can have at most 65555",
             ),
             (
                 line(0, 1010, 1020, &[]).replace("}", ",\"text\":\"a\"}"),

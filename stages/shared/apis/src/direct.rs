@@ -38,6 +38,7 @@ struct Choice {
     delta: Maybe<Message>,
     message: Maybe<Message>,
     finish_reason: MaybeText,
+    index: MaybeFirst,
 }
 
 /// A message, or the part of it that is new.
@@ -60,7 +61,10 @@ impl Event {
             } = &part.value;
             part.odd || content.odd || reasoning_content.odd || reasoning.odd
         };
-        let choices = self.choices.odd || self.choices.first.odd || choice.text.odd;
+        let choices = self.choices.odd
+            || self.choices.first.odd
+            || choice.text.odd
+            || choice.index == MaybeFirst::Other;
         self.has_error || choices || odd(&choice.delta) || odd(&choice.message)
     }
 
@@ -112,6 +116,7 @@ enum Key {
     Delta,
     Message,
     FinishReason,
+    Index,
     Content,
     ReasoningContent,
     Reasoning,
@@ -138,6 +143,7 @@ impl<'de> Deserialize<'de> for Key {
                     "delta" => Key::Delta,
                     "message" => Key::Message,
                     "finish_reason" => Key::FinishReason,
+                    "index" => Key::Index,
                     "content" => Key::Content,
                     "reasoning_content" => Key::ReasoningContent,
                     "reasoning" => Key::Reasoning,
@@ -183,6 +189,7 @@ impl Object for Choice {
             Key::Delta => self.delta = map.next_value()?,
             Key::Message => self.message = map.next_value()?,
             Key::FinishReason => self.finish_reason = map.next_value()?,
+            Key::Index => self.index = map.next_value()?,
             _ => {
                 map.next_value::<Skipped>()?;
             }
@@ -291,11 +298,11 @@ impl<'de, T: Object> Deserialize<'de> for Maybe<T> {
     }
 }
 
-/// The first item of a list; the rest is not used.
+/// The only item of a list.
 #[derive(Default)]
 struct First {
     first: Maybe<Choice>,
-    /// Whether it is neither a list nor null.
+    /// Whether it is neither a list of at most one item nor null.
     odd: bool,
 }
 
@@ -320,10 +327,13 @@ impl<'de> Deserialize<'de> for First {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<First, A::Error> {
                 let first = list.next_element()?;
-                skip_items(list)?;
+                let more = first.is_some() && list.next_element::<Skipped>()?.is_some();
+                if more {
+                    skip_items(list)?;
+                }
                 Ok(First {
                     first: first.unwrap_or_default(),
-                    odd: false,
+                    odd: more,
                 })
             }
 
@@ -384,6 +394,46 @@ impl<'de> Deserialize<'de> for MaybeText {
             }
 
             unused!(MaybeText::odd(), MaybeText::default(); visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64));
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+/// The index of a choice: whether it is the first one.
+#[derive(Default, PartialEq, Eq)]
+enum MaybeFirst {
+    /// It is 0, null or missing.
+    #[default]
+    First,
+    Other,
+}
+
+impl<'de> Deserialize<'de> for MaybeFirst {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = MaybeFirst;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("JSON")
+            }
+
+            fn visit_u64<E: Error>(self, index: u64) -> Result<MaybeFirst, E> {
+                Ok(match index {
+                    0 => MaybeFirst::First,
+                    _ => MaybeFirst::Other,
+                })
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<MaybeFirst, A::Error> {
+                skip_items(list).map(|()| MaybeFirst::Other)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<MaybeFirst, A::Error> {
+                skip_entries(map).map(|()| MaybeFirst::Other)
+            }
+
+            unused!(MaybeFirst::Other, MaybeFirst::First; visit_bool(bool), visit_i64(i64), visit_f64(f64), visit_str(&str));
         }
         deserializer.deserialize_any(Any)
     }
@@ -459,7 +509,8 @@ mod tests {
             r#"{"choices":[{"message":{"content":"whole"},"delta":{"content":"new"},"finish_reason":""}]}"#,
             r#"{"choices":[{"delta":{"content":"a"}}],"choices":[{"delta":{"content":"b","content":"c"},"delta":{"reasoning":"d"}}]}"#,
             r#"{"choices":[{"delta":null,"message":null,"finish_reason":5}],"usage":[1]}"#,
-            r#"{"choices":[{"text":"a"},["text"]],"usage":"none","timings":7}"#,
+            r#"{"choices":[{"text":"a","index":1,"index":0}],"usage":"none","timings":7}"#,
+            r#"{"choices":[{"text":"a","index":null}]}"#,
             r#"{"choices":[{"text":7,"delta":"b","text":"a","delta":{"content":"b"}}]}"#,
             "{}",
         ] {
@@ -469,6 +520,11 @@ mod tests {
             r#"{"error":{"message":"no"},"choices":[]}"#,
             r#"{"choices":{"0":{"text":"a"}},"usage":[1]}"#,
             r#"{"choices":[["text"],{"text":"a"}]}"#,
+            r#"{"choices":[{"text":"a"},["text"]]}"#,
+            r#"{"choices":[{"index":0,"text":"a"},{"index":1,"text":"b"}]}"#,
+            r#"{"choices":[{"index":1,"text":"b"}]}"#,
+            r#"{"choices":[{"index":-0,"text":"b"}]}"#,
+            r#"{"choices":[{"index":"0","text":"b"}]}"#,
             r#"{"choices":[{"delta":{"content":["text"]}}]}"#,
             r#"{"choices":[{"text":"a"}]} x"#,
             r#"{"id":"\ud800","choices":[{"text":"a"}]}"#,
@@ -495,6 +551,7 @@ mod tests {
             Just("delta"),
             Just("message"),
             Just("finish_reason"),
+            Just("index"),
             Just("content"),
             Just("reasoning_content"),
             Just("reasoning"),
@@ -506,6 +563,7 @@ mod tests {
         let leaf = prop_oneof![
             Just("null".to_owned()),
             Just("true".to_owned()),
+            Just("0".to_owned()),
             Just("-0".to_owned()),
             Just("1e400".to_owned()),
             Just("18446744073709551616".to_owned()),
@@ -540,6 +598,7 @@ mod tests {
                 r#"{{"{key}": {more}, "choices": [{choice}, {more}], "usage": {usage}, "timings": {choice}}}"#
             );
             same(event.as_bytes())?;
+            same(event.replacen(&format!(", {more}], \"usage\""), "], \"usage\"", 1).as_bytes())?;
             let event = format!(
                 r#"{{"choices": [{{"delta": {choice}, "text": {usage}, "finish_reason": {more}}}]}}"#
             );

@@ -11,6 +11,7 @@ mod llama_cpp;
 mod ollama;
 mod openai;
 mod responses;
+mod several;
 mod sglang;
 mod tgi;
 mod vectors;
@@ -23,7 +24,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 pub use division::{Division, Event, MOST_EVENTS, divide};
-pub use vectors::{pairs, results_of};
+pub use several::several_answers;
+pub use vectors::{documents_of, pairs, results_of};
 
 /// What [`Reading`] holds for a count that is not a whole number, such as a text or 2.5. Whoever reads counts refuses it
 /// like any negative one.
@@ -218,6 +220,8 @@ pub struct Reading {
     pub text: Option<Text>,
     /// The number of results that are not text: vectors or scores. `None` if it has none, or if one is incomplete.
     pub results: Option<usize>,
+    /// The largest index of the results, if they name the documents that they belong to.
+    pub largest_index: Option<u64>,
     /// New text of the reasoning before the answer, if the API separates the two.
     pub reasoning: Option<String>,
     /// Tokens of the reasoning, from the usage in this event.
@@ -363,6 +367,19 @@ fn not_object(name: &str, part: &Value) -> Option<String> {
 fn not_list(name: &str, part: &Value) -> Option<String> {
     let odd = !part.is_null() && !part.is_array();
     odd.then(|| format!("`{name}` in the answer is not a list"))
+}
+
+/// Returns whether a part belongs to the first answer of a request, and not to another choice or another prompt.
+fn is_first(part: &Value) -> bool {
+    part["index"].is_null() || part["index"].as_u64() == Some(0)
+}
+
+/// Returns the problem with a part that does not belong to the first answer.
+fn not_first(part: &Value) -> Option<String> {
+    let index = &part["index"];
+    (!is_first(part)).then(|| {
+        format!("the answer has a part with `index: {index}`, and one answer was requested")
+    })
 }
 
 /// Inserts a value into an object, if present.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Generation, Reading, count, insert, new_text, not_text, openai};
+use super::{Generation, Reading, count, insert, is_first, new_text, not_first, not_text, openai};
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = Map::new();
@@ -24,14 +24,14 @@ pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
 pub(super) fn read(event: &Value) -> Reading {
     let stop = event["stop"].as_bool() == Some(true);
     Reading {
-        text: new_text(event["content"].as_str()),
+        text: new_text(event["content"].as_str().filter(|_| is_first(event))),
         output_tokens: count(&event["tokens_predicted"]),
         prompt_tokens: count(&event["tokens_evaluated"]),
         cached_prompt_tokens: count(&event["timings"]["cache_n"]),
         finish_reason: stop.then(|| event["stop_type"].as_str().unwrap_or("stop").to_owned()),
         server: openai::timings(&event["timings"]),
         last: stop,
-        wrong: not_text(event, &["content"]),
+        wrong: not_text(event, &["content"]).or_else(|| not_first(event)),
         ..Reading::default()
     }
 }

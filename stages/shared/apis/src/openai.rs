@@ -6,8 +6,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    Generation, Reading, Server, count, insert, new_reasoning, new_text, not_list, not_object,
-    not_text, prompt_of, reason,
+    Generation, Reading, Server, count, insert, is_first, new_reasoning, new_text, not_first,
+    not_list, not_object, not_text, prompt_of, reason,
 };
 
 pub(super) fn completions_body(generation: &Generation<'_>) -> Map<String, Value> {
@@ -53,7 +53,11 @@ fn common(generation: &Generation<'_>) -> Map<String, Value> {
 }
 
 pub(super) fn read(event: &Value) -> Reading {
-    let choice = &event["choices"][0];
+    // What belongs to another choice is no part of this answer.
+    let choice = match &event["choices"][0] {
+        choice if is_first(choice) => choice,
+        _ => &Value::Null,
+    };
     let usage = &event["usage"];
     let parts = [&choice["delta"], &choice["message"]];
     let text_of = |keys: &[&str]| {
@@ -91,10 +95,18 @@ fn wrong_form(event: &Value) -> Option<String> {
         not_object(name, &choice[name]).or_else(|| not_text(&choice[name], &texts))
     };
     not_list("choices", &event["choices"])
+        .or_else(|| several(&event["choices"]))
         .or_else(|| not_object("choices", choice))
+        .or_else(|| not_first(choice))
         .or_else(|| not_text(choice, &["text"]))
         .or_else(|| part("delta"))
         .or_else(|| part("message"))
+}
+
+/// Returns the problem with more than one choice. One is requested, and the times of others would be mixed into its own.
+fn several(choices: &Value) -> Option<String> {
+    let count = choices.as_array().map_or(0, Vec::len);
+    (count > 1).then(|| format!("the answer has {count} choices, and one was requested"))
 }
 
 /// Parses llama.cpp's `timings` object.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, Text, count, insert, not_text, reason};
+use super::{Generation, Reading, Text, count, insert, is_first, not_first, not_text, reason};
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut sampling = Map::new();
@@ -44,7 +44,10 @@ pub(super) fn read(event: &Value) -> Reading {
         .map(str::to_owned);
     let aborted = finish_reason.as_deref() == Some("abort");
     Reading {
-        text: event["text"].as_str().map(|t| Text::SoFar(t.to_owned())),
+        text: event["text"]
+            .as_str()
+            .filter(|_| is_first(event))
+            .map(|t| Text::SoFar(t.to_owned())),
         output_tokens: count(&meta["completion_tokens"]),
         prompt_tokens: count(&meta["prompt_tokens"]),
         cached_prompt_tokens: count(&meta["cached_tokens"]),
@@ -55,7 +58,7 @@ pub(super) fn read(event: &Value) -> Reading {
                 .to_owned()
         }),
         last: finish_reason.is_some(),
-        wrong: not_text(event, &["text"]),
+        wrong: not_text(event, &["text"]).or_else(|| not_first(event)),
         finish_reason,
         ..Reading::default()
     }

@@ -416,6 +416,13 @@ fn an_answer_without_vectors_or_scores_is_an_error() {
         scores(json!([{"index": 0, "relevance_score": "1"}])),
         scores(json!([{"index": 0, "score": 1}, {"index": 0, "score": 1}])),
         scores(json!([{"index": 0, "score": 1}, {"score": 1}])),
+        scores(json!([{"score": 1}])),
+        scores(json!([{"score": 1}, {"score": 2}])),
+        // Not base64, half a number, not a number, and an infinity.
+        vectors(json!([{"embedding": "a b"}])),
+        vectors(json!([{"embedding": "AAAAPwAA"}])),
+        vectors(json!([{"embedding": "AADAfw=="}])),
+        vectors(json!([{"embedding": "AAAAPwAAgH8="}])),
         scores(json!([{"index": -1, "score": 1}])),
         scores(json!([{"index": "0", "score": 1}])),
         scores(json!({"index": 0, "score": 1})),
@@ -424,12 +431,15 @@ fn an_answer_without_vectors_or_scores_is_an_error() {
         assert!(read.results.is_none() && read.wrong.is_some(), "{answer}");
         assert!(!read.last && read.output_tokens.is_none(), "{answer}");
     }
-    // Nothing else needs to be there, and an error is one.
-    let (api, bare) = scores(json!([{"score": 1}, {"score": 2}]));
+    // Texts are embedded in their order, and an error is one.
+    let (api, bare) = vectors(json!([{"embedding": [1.0]}, {"embedding": [2.0]}]));
     assert_eq!(
         (api.read(&bare).results, api.read(&bare).wrong),
         (Some(2), None)
     );
+    let best = Api::Rerank
+        .read(&json!({"results": [{"index": 7, "score": 1.5}, {"index": 2, "score": 1}]}));
+    assert_eq!((best.results, best.largest_index), (Some(2), Some(7)));
     let read = Api::Rerank.read(&json!({"error": {"message": "busy"}}));
     assert_eq!((read.error.as_deref(), read.wrong), (Some("busy"), None));
 }
@@ -492,6 +502,84 @@ fn text_that_is_not_text_is_not_passed_over() {
     assert_eq!(end(json!(5)).finish_reason, None);
     assert_eq!(end(Value::Null).finish_reason.as_deref(), Some("stop"));
     assert!(end(json!(5)).last);
+}
+
+#[test]
+fn what_belongs_to_another_choice_or_prompt_is_no_part_of_the_answer() {
+    let other = json!({"index": 1, "text": "b", "finish_reason": "stop"});
+    for (api, event) in [
+        (Api::OpenaiCompletions, json!({"choices": [other]})),
+        (
+            Api::OpenaiChat,
+            json!({"choices": [{"index": 2, "delta": {"content": "b", "reasoning": "c"}}]}),
+        ),
+        (
+            Api::LlamaCppCompletion,
+            json!({"index": 1, "content": "b", "stop": false}),
+        ),
+        (
+            Api::SglangGenerate,
+            json!({"index": 1, "text": "b", "meta_info": {}}),
+        ),
+    ] {
+        let read = api.read(&event);
+        assert!(
+            read.wrong.unwrap().contains("one answer was requested"),
+            "{event}"
+        );
+        assert_eq!((read.text, read.reasoning, read.last), (None, None, false));
+        let first = event.to_string().replace("\"index\":1", "\"index\":0");
+        let first = first.replace("\"index\":2", "\"index\":0");
+        let read = api.read(&serde_json::from_str(&first).unwrap());
+        assert!(read.wrong.is_none() && read.text.is_some(), "{first}");
+    }
+    let two = json!({"choices": [{"index": 0, "text": "a"}, {"index": 1, "text": "b"}]});
+    let wrong = Api::OpenaiCompletions.read(&two).wrong.unwrap();
+    assert_eq!(wrong, "the answer has 2 choices, and one was requested");
+}
+
+#[test]
+fn a_request_for_several_answers_is_recognized_in_every_api() {
+    let extra = |fields: Value| -> BTreeMap<String, Value> {
+        serde_json::from_value(fields).expect("a mapping")
+    };
+    for (api, fields, path) in [
+        (Api::OpenaiChat, json!({"n": 2}), Some("n")),
+        (Api::OpenaiChat, json!({"n": "2"}), Some("n")),
+        (Api::OpenaiChat, json!({"n": 1, "best_of": null}), None),
+        (
+            Api::OpenaiCompletions,
+            json!({"n": 1, "best_of": 4}),
+            Some("best_of"),
+        ),
+        (
+            Api::OpenaiCompletions,
+            json!({"prompt": ["a", "b"]}),
+            Some("prompt"),
+        ),
+        (
+            Api::OpenaiCompletions,
+            json!({"prompt": [[1], [2]]}),
+            Some("prompt"),
+        ),
+        (Api::OpenaiCompletions, json!({"prompt": [1, 2]}), None),
+        (Api::OpenaiCompletions, json!({"prompt": ["a"]}), None),
+        (
+            Api::SglangGenerate,
+            json!({"sampling_params": {"n": 3}}),
+            Some("sampling_params.n"),
+        ),
+        (
+            Api::TgiGenerate,
+            json!({"parameters": {"best_of": 3}}),
+            Some("parameters.best_of"),
+        ),
+        (Api::OllamaChat, json!({"n": 2}), None),
+    ] {
+        let extra = extra(fields);
+        let asks = several_answers(api, &extra).map(|(path, _)| path);
+        assert_eq!(asks, path, "{api:?} {extra:?}");
+    }
 }
 
 #[test]

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use contract::Api;
 use serde_json::{Map, Value, json};
 
@@ -29,10 +31,7 @@ pub fn results_of(
             Some(_) => None,
         },
         Api::Rerank => {
-            let documents = match extra.get("documents") {
-                None => documents(prompt).count(),
-                Some(given) => given.as_array()?.len(),
-            };
+            let documents = documents_of(prompt, extra)?;
             // A server may return only the best.
             let best = match extra.get("top_n").filter(|best| !best.is_null()) {
                 None => documents,
@@ -41,6 +40,14 @@ pub fn results_of(
             Some(documents.min(best))
         }
         _ => None,
+    }
+}
+
+/// Returns how many documents a request for reranking sends; `None` if fields added to the body leave it open.
+pub fn documents_of(prompt: &str, extra: &BTreeMap<String, Value>) -> Option<usize> {
+    match extra.get("documents") {
+        None => Some(documents(prompt).count()),
+        Some(given) => given.as_array().map(Vec::len),
     }
 }
 
@@ -79,16 +86,10 @@ pub(super) fn rerank_body(generation: &Generation<'_>) -> Map<String, Value> {
 
 pub(super) fn read_embeddings(answer: &Value) -> Reading {
     let items = items_of(&answer["data"]);
-    let length = |item: &Value| match &item["embedding"] {
-        Value::Array(vector) => vector.iter().all(Value::is_number).then_some(vector.len()),
-        // The bytes of the numbers, in base64.
-        Value::String(vector) => Some(vector.len()),
-        _ => None,
-    };
     let first = items.first().and_then(length).filter(|first| *first > 0);
     let complete = first.is_some() && items.iter().all(|item| length(item) == first);
     let wrong = if !complete {
-        Some("the answer has no vectors of one length")
+        Some("the answer has no vectors of numbers of one length")
     } else if !are_distinct(items) || items.iter().any(|item| is_beyond(item, items.len())) {
         Some("`index` in the answer does not name each text once")
     } else {
@@ -102,12 +103,32 @@ pub(super) fn read_rerank(answer: &Value) -> Reading {
     let is_scored = |item: &Value| item["relevance_score"].is_number() || item["score"].is_number();
     let wrong = if items.is_empty() || !items.iter().all(is_scored) {
         Some("the answer has no scores")
-    } else if !are_distinct(items) {
+    } else if !are_distinct(items) || items[0]["index"].is_null() {
+        // Nobody knows which document a score belongs to.
         Some("`index` in the answer does not name each document once")
     } else {
         None
     };
-    result(answer, items.len(), wrong)
+    let indices = items.iter().filter_map(|item| item["index"].as_u64());
+    Reading {
+        largest_index: indices.max().filter(|_| wrong.is_none()),
+        ..result(answer, items.len(), wrong)
+    }
+}
+
+/// Returns the number of numbers in an embedding; `None` if something else is in it.
+fn length(item: &Value) -> Option<usize> {
+    match &item["embedding"] {
+        Value::Array(vector) => vector.iter().all(Value::is_number).then_some(vector.len()),
+        // The bytes of the numbers, in base64.
+        Value::String(vector) => {
+            let bytes = STANDARD.decode(vector).ok()?;
+            let (numbers, rest) = bytes.as_chunks::<4>();
+            let finite = |number: &[u8; 4]| f32::from_le_bytes(*number).is_finite();
+            (rest.is_empty() && numbers.iter().all(finite)).then_some(numbers.len())
+        }
+        _ => None,
+    }
 }
 
 fn items_of(list: &Value) -> &[Value] {
