@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -59,7 +60,14 @@ def run(arguments: Sequence[PathLike], ok: Sequence[int] = (0,)) -> bytes:
     command = [program, *(os.fspath(a) for a in arguments)]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except ValueError as error:
+        # UnicodeError is a ValueError.
+        hint = "leave out the character U+0000 and halves of surrogate pairs"
+        raise BenchtrailError(f"no program can be given this text: {error}", hint, 2) from error
     except OSError as error:
+        if error.errno == errno.E2BIG:
+            hint = "write a shorter query; the system takes about 128 KiB for one argument"
+            raise BenchtrailError("a text is too long to be given to a program", hint, 2) from error
         hint = "set BENCHTRAIL_BINARY to the path of the binary `benchtrail`, or remove it"
         raise BenchtrailError(f"{program} cannot be started: {error.strerror}", hint, 4) from error
     if done.returncode in ok:

@@ -131,8 +131,18 @@ class Table:
         return rows
 
     def save(self, file: PathLike) -> None:
-        """Writes the table as a Parquet file."""
-        Path(file).write_bytes(self.parquet)
+        """Writes the table as a Parquet file. If the disk refuses it, a file that was there stays."""
+        place = Path(file)
+        if place.exists() and not place.is_file():
+            place.write_bytes(self.parquet)
+            return
+        place = place.resolve()
+        with tempfile.TemporaryDirectory(prefix=".benchtrail-", dir=place.parent) as folder:
+            new = Path(folder) / "table.parquet"
+            new.write_bytes(self.parquet)
+            if place.exists():
+                new.chmod(place.stat().st_mode)
+            new.replace(place)
 
     def __repr__(self) -> str:
         return f"Table({len(self.parquet)} bytes of Parquet)"
@@ -145,9 +155,9 @@ class Study:
         self.path = Path(path)
         self.options: List[str] = []
         if profile is not None:
-            self.options += ["--profile", profile]
+            self.options.append(f"--profile={profile}")
         if store is not None:
-            self.options += ["--store", str(store)]
+            self.options.append(f"--store={store}")
 
     def tables(self) -> List[TableInfo]:
         """Lists the tables of the study, by name."""

@@ -134,3 +134,32 @@ def test_a_number_that_is_no_text_is_refused() -> None:
 
 def test_the_version_is_that_of_the_binary() -> None:
     assert benchtrail.version().count(".") == 2
+
+
+def test_a_text_that_no_program_can_be_given_is_an_error_of_the_package(study: benchtrail.Study) -> None:
+    for query in ["select '\0'", "select '\ud800'", "select 1 -- " + "a" * 200_000]:
+        with pytest.raises(benchtrail.BenchtrailError) as refused:
+            study.sql(query)
+        assert refused.value.code == 2 and "BENCHTRAIL_BINARY" not in str(refused.value)
+    with pytest.raises(benchtrail.BenchtrailError):
+        benchtrail.open("a\0b")
+
+
+def test_a_table_that_the_disk_refuses_leaves_the_file_that_was_there(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    place = tmp_path / "table.parquet"
+    benchtrail.Table(b"old").save(place)
+    place.chmod(0o640)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(OSError):
+            benchtrail.Table(b"x" * 5000).save(place)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert place.read_bytes() == b"old" and [*tmp_path.iterdir()] == [place]
+    link = tmp_path / "link"
+    link.symlink_to(place)
+    benchtrail.Table(b"new").save(link)
+    assert place.read_bytes() == b"new" and link.is_symlink()
+    assert place.stat().st_mode & 0o777 == 0o640
