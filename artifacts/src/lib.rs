@@ -35,8 +35,8 @@ pub use plural::counted;
 pub use scalar::Scalar;
 pub use store::{
     Cached, Commit, FsckFinding, FsckFindingKind, FsckMode, FsckOptions, FsckReport, GcMode,
-    GcOptions, GcReport, HistoryLine, Hold, Journal, Lookup, Maker, Noted, ObjectSource,
-    ReadRecord, RebuildReport, RecordView, Root, Store, StoreError, Subset, Tally,
+    GcOptions, GcReport, HistoryLine, Hold, Journal, Lookup, MAX_RECORD_BYTES, Maker, Noted,
+    ObjectSource, ReadRecord, RebuildReport, RecordView, Root, Store, StoreError, Subset, Tally,
 };
 pub use table::Table;
 pub use table_columns::InPlace;

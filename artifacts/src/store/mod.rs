@@ -67,6 +67,6 @@ pub use index::{Cached, Commit, HistoryLine};
 pub use lookup::Lookup;
 pub use objects::{ObjectSource, Store};
 pub use rebuild::RebuildReport;
-pub(crate) use record::MAX_RECORD_BYTES;
+pub use record::MAX_RECORD_BYTES;
 pub use record::{ReadRecord, RecordView};
 pub use roots::{Journal, Noted, Root};

@@ -5,7 +5,7 @@ use crate::Digest;
 
 /// The largest record in bytes. A larger object is never treated as a record, so that a rebuild need not read every
 /// table.
-pub(crate) const MAX_RECORD_BYTES: u64 = 16 << 20;
+pub const MAX_RECORD_BYTES: u64 = 16 << 20;
 
 /// A record as the store sees it.
 #[derive(Clone, Debug, PartialEq)]

@@ -82,7 +82,7 @@ impl Remote {
     pub fn download(&self, local: &Store, digest: &Digest) -> Result<(), RemoteError> {
         match local.is_whole(digest)? {
             true => Ok(()),
-            false => self.receive(local, digest).map(drop),
+            false => self.receive(local, digest, None).map(drop),
         }
     }
 }

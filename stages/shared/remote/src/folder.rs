@@ -41,8 +41,31 @@ impl Folder {
         failed(&self.url, path, error)
     }
 
+    /// Refuses a link on the way to a path: whoever may write to the shared store could lead us to another folder, where
+    /// we would write or remove files.
+    fn refuse_links(&self, path: &Path) -> Result<(), RemoteError> {
+        let folders = path.ancestors().skip(1);
+        for folder in folders.take_while(|folder| *folder != self.root) {
+            if fs::symlink_metadata(folder).is_ok_and(|metadata| metadata.is_symlink()) {
+                let text = format!(
+                    "{} is a symbolic link: a shared store contains only files and folders of its own",
+                    folder.display()
+                );
+                let remedy = "remove the link, or put what it leads to in its place; the folder of the store itself \
+                              may be a link";
+                return Err(RemoteError::Refused(
+                    self.url.clone(),
+                    text,
+                    remedy.to_owned(),
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Creates a temporary file in the folder of the final path.
     fn beside(&self, path: &Path) -> Result<tempfile::NamedTempFile, RemoteError> {
+        self.refuse_links(path)?;
         let folder = path.parent().unwrap_or(&self.root);
         let begin = || {
             fs::create_dir_all(folder)?;
@@ -109,6 +132,7 @@ impl Backend for Folder {
 
     fn remove(&self, name: &str) -> Result<(), RemoteError> {
         let path = self.path(name);
+        self.refuse_links(&path)?;
         match fs::remove_file(&path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.failed(&path, &e)),
             _ => Ok(()),

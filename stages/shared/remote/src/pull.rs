@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifacts::{Digest, Maker, ObjectSource, ReadRecord, RecordView, Store, StoreError};
+use artifacts::{
+    Digest, MAX_RECORD_BYTES, Maker, ObjectSource, ReadRecord, RecordView, Store, StoreError,
+};
 
 use crate::error::RemoteError;
 use crate::side_by_side::each;
@@ -101,7 +103,7 @@ impl Pull<'_> {
         read: &impl ReadRecord,
     ) -> Result<BTreeMap<Digest, RecordView>, RemoteError> {
         let wanted: BTreeSet<Digest> = records.iter().copied().collect();
-        let mut lost = self.download(&wanted)?;
+        let mut lost = self.download(&wanted, |_| Some(MAX_RECORD_BYTES))?;
         let mut views: BTreeMap<Digest, RecordView> = BTreeMap::new();
         for record in &wanted {
             if lost.contains_key(record) {
@@ -121,7 +123,12 @@ impl Pull<'_> {
         let objects: BTreeSet<Digest> = objects.difference(&wanted).copied().collect();
         self.tally
             .add(|_, progress| progress.total += objects.len() as u64);
-        let missing = self.download(&objects)?;
+        let mut sizes: BTreeMap<Digest, u64> = BTreeMap::new();
+        for (digest, size) in views.values().flat_map(|view| &view.sizes) {
+            let most = sizes.entry(*digest).or_default();
+            *most = (*most).max(*size);
+        }
+        let missing = self.download(&objects, |digest| sizes.get(digest).copied())?;
         let mut broken: Vec<(Digest, RemoteError)> = Vec::new();
         views.retain(|record, view| {
             match view.references().find_map(|object| missing.get(object)) {
@@ -165,10 +172,12 @@ impl Pull<'_> {
         Ok(self.local.settle_imports()?)
     }
 
-    /// Downloads the missing objects; returns those that are missing or damaged there.
+    /// Downloads the missing objects; returns those that are missing or damaged there. `most` is the largest size in bytes
+    /// that an object may have, if it is known.
     fn download(
         &self,
         objects: &BTreeSet<Digest>,
+        most: impl Fn(&Digest) -> Option<u64> + Sync,
     ) -> Result<BTreeMap<Digest, RemoteError>, RemoteError> {
         let objects: Vec<Digest> = objects.iter().copied().collect();
         let lost = each(self.remote.jobs, &objects, |digest| {
@@ -176,7 +185,7 @@ impl Pull<'_> {
             let mut lost = None;
             let mut received = None;
             if !self.local.is_whole(digest)? {
-                match self.remote.receive(self.local, digest) {
+                match self.remote.receive(self.local, digest, most(digest)) {
                     Ok(bytes) => received = Some(bytes),
                     Err(error) if error.is_damage() => lost = Some((*digest, error)),
                     Err(error) => return Err(error),
@@ -210,7 +219,7 @@ impl RemoteError {
 /// A local store reads missing objects from here, checked.
 impl ObjectSource for Remote {
     fn fetch(&self, digest: &Digest, into: &Store) -> Result<(), StoreError> {
-        match self.receive(into, digest) {
+        match self.receive(into, digest, None) {
             Ok(_) => Ok(()),
             Err(RemoteError::Missing(..)) => Err(StoreError::Missing(*digest)),
             Err(RemoteError::Store(error)) => Err(error),

@@ -61,16 +61,25 @@ impl Remote {
         Ok(there && hasher.finish() == *digest)
     }
 
-    /// Downloads an object into the local store; returns its size in bytes.
-    pub(crate) fn receive(&self, local: &Store, digest: &Digest) -> Result<u64, RemoteError> {
+    /// Downloads an object into the local store; returns its size in bytes. An object of more than `most` bytes is
+    /// damaged, and is not read further: otherwise it could fill the disk.
+    pub(crate) fn receive(
+        &self,
+        local: &Store,
+        digest: &Digest,
+        most: Option<u64>,
+    ) -> Result<u64, RemoteError> {
         let folder = local.root().join("tmp");
         let at_folder = |e| RemoteError::Store(StoreError::Io(folder.clone(), e));
         let (mut hasher, mut size) = (Hasher::default(), 0);
         let mut kept = Vec::new();
         let mut file: Option<tempfile::NamedTempFile> = None;
         let there = self.read_object(digest, &mut |bytes| {
-            hasher.update(bytes);
             size += bytes.len() as u64;
+            if most.is_some_and(|most| size > most) {
+                return Err(RemoteError::Damaged(self.url.clone(), *digest));
+            }
+            hasher.update(bytes);
             kept.extend_from_slice(bytes);
             if kept.len() > SMALL {
                 let file = match &mut file {

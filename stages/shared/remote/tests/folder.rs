@@ -480,3 +480,70 @@ fn what_is_no_record_in_the_shared_store_is_left_out_and_the_rest_is_pulled() {
     assert_eq!(broken, [named]);
     assert!(theirs.store.record_for(&key_of("a")).unwrap().is_some());
 }
+
+#[test]
+fn an_object_larger_than_its_record_says_is_not_read_to_its_end() {
+    let (ours, theirs, shared) = (local(), local(), tempfile::tempdir().unwrap());
+    let sound = record(&ours.store, "a", &["x"]);
+    push(shared.path(), &ours.store, &[sound]);
+    let sized = |digest: &Digest, bytes: &[u8]| {
+        let size = (Digest::of(b"x"), 1);
+        view(digest, bytes).map(|view| RecordView {
+            sizes: vec![size],
+            ..view
+        })
+    };
+    let remote = Remote::open(shared.path().to_str().unwrap()).unwrap();
+    let watch = || Watch {
+        cancelled: &GO_ON,
+        listener: &|_| {},
+    };
+    let pulled = remote.pull(&theirs.store, &[sound], &maker("bob"), sized, watch());
+    assert_eq!(pulled.unwrap().entered, 1);
+    // Now no large object finds a place here.
+    fs::remove_file(theirs.store.path(&Digest::of(b"x"))).unwrap();
+    fs::remove_dir_all(theirs.store.root().join("tmp")).unwrap();
+    let large = fs::File::create(place(shared.path(), "x")).unwrap();
+    large.set_len(64 << 20).unwrap();
+    let report = remote
+        .pull(&theirs.store, &[sound], &maker("bob"), sized, watch())
+        .unwrap();
+    let [(broken, RemoteError::Damaged(_, object))] = report.broken.as_slice() else {
+        panic!("{report:?}");
+    };
+    assert_eq!((*broken, *object), (sound, Digest::of(b"x")));
+}
+
+#[test]
+fn a_link_in_a_shared_store_leads_nobody_to_other_folders() {
+    let (ours, shared, other) = (
+        local(),
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().unwrap(),
+    );
+    let first = record(&ours.store, "a", &["x"]);
+    push(shared.path(), &ours.store, &[first]);
+    let folder = place(shared.path(), "y").parent().unwrap().to_owned();
+    for link in [shared.path().join("cells"), folder] {
+        // Somebody else's files, also those that have the names of ours.
+        if link.exists() {
+            fs::rename(&link, link.with_extension("kept")).unwrap();
+        }
+        std::os::unix::fs::symlink(other.path(), &link).unwrap();
+        let next = record(&ours.store, "b", &["y"]);
+        let refused = push_as(shared.path(), &ours.store, &[next], "ada", false);
+        let said = refused.unwrap_err().to_string();
+        assert!(said.contains("is a symbolic link"), "{said}");
+        assert_eq!(fs::read_dir(other.path()).unwrap().count(), 0);
+        fs::remove_file(&link).unwrap();
+        let kept = link.with_extension("kept");
+        if kept.exists() {
+            fs::rename(kept, &link).unwrap();
+        }
+    }
+    // The folder of the store may be a link.
+    let root = other.path().join("shared");
+    std::os::unix::fs::symlink(shared.path(), &root).unwrap();
+    let next = record(&ours.store, "b", &["y"]);
+    assert_eq!(push(&root, &ours.store, &[next]).completed, 1);
+}
