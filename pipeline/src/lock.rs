@@ -232,7 +232,7 @@ impl std::error::Error for LockError {
 }
 
 /// The largest lock, in bytes: about a thousand for each of the most cells of an experiment.
-const MOST_BYTES: u64 = 1 << 30;
+pub const MOST_BYTES: u64 = 1 << 30;
 
 /// Returns the path of an experiment's lock: next to its YAML, `NAME.lock` or `NAME.PROFILE.lock` after the name of the
 /// file.
