@@ -14,9 +14,10 @@
 //! The user's command starts the binary as `__detached start`, which begins a new session, starts the run in it, and
 //! ends. So the run has neither a terminal nor a parent whose end would end it too.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::SystemTime;
@@ -30,6 +31,12 @@ use crate::exit::Stop;
 
 /// The hidden command with which the binary starts itself.
 pub(crate) const COMMAND: &str = "__detached";
+
+/// The word after it in the command line of the run itself.
+const RUN: &str = "run";
+
+/// The largest of its files that is read, in bytes.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// The file that a run holds.
 const ALIVE: &str = "alive";
@@ -122,7 +129,9 @@ impl Detached {
             return Ok(Course::Elsewhere);
         }
         let alive = match self.process {
-            Some(process) => process.is_alive().map_err(|e| Stop::refused(&e))?,
+            Some(process) => {
+                process.is_alive().map_err(|e| Stop::refused(&e))? && self.is_ours(process)
+            }
             None => false,
         };
         if alive {
@@ -135,6 +144,23 @@ impl Detached {
         // It may have ended between the two checks.
         let exited: Option<Exited> = read(&self.folder.join("exit.json"))?;
         Ok(exited.map_or(Course::Gone, |exited| Course::Ended(exited.code)))
+    }
+
+    /// Returns whether a process was started for this run. A project of somebody else can bring a file that names any
+    /// process, and `stop` would end it.
+    fn is_ours(&self, process: ProcessId) -> bool {
+        let Ok(words) = fs::read(format!("/proc/{}/cmdline", process.pid)) else {
+            return false;
+        };
+        let mut words = words.split(|byte| *byte == 0).skip(1);
+        let name = self.folder.file_name().map(OsStr::as_encoded_bytes);
+        let folder = |word: &[u8]| {
+            let folder = Path::new(OsStr::from_bytes(word));
+            folder.file_name().map(OsStr::as_encoded_bytes) == name
+        };
+        words.next() == Some(COMMAND.as_bytes())
+            && words.next() == Some(RUN.as_bytes())
+            && words.next().is_some_and(folder)
     }
 
     /// Returns whether its process holds its file, wherever on this machine it runs.
@@ -235,7 +261,7 @@ pub(crate) fn answer(mut arguments: impl Iterator<Item = OsString>) -> ExitCode 
             Ok(()) => ExitCode::SUCCESS,
             Err(stop) => stop.report(),
         },
-        Some("run") => {
+        Some(RUN) => {
             let program = OsString::from("benchtrail");
             // Without locks on the store's file system, only the process number tells that this run is alive.
             let alive = artifacts::regular::create(&folder.join(ALIVE));
@@ -256,7 +282,7 @@ fn begin(folder: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(),
     let binary = std::env::current_exe().map_err(|e| Stop::refused(&e))?;
     let child = Command::new(binary)
         .arg(COMMAND)
-        .arg("run")
+        .arg(RUN)
         .arg(folder)
         .args(arguments)
         .stdin(Stdio::null())
@@ -287,7 +313,7 @@ fn at(path: &Path, error: &io::Error) -> Stop {
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Stop> {
-    match fs::read(path) {
+    match artifacts::regular::read_at_most(path, MOST_BYTES) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(at(path, &e)),
         Ok(bytes) => serde_json::from_slice(&bytes)

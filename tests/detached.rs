@@ -187,3 +187,38 @@ fn a_mistake_is_reported_before_a_run_is_detached() {
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
     assert!(!project.path().join(".benchtrail/detached").exists());
 }
+
+#[test]
+fn a_project_that_names_a_process_of_somebody_else_ends_nothing() {
+    let project = project();
+    open_gate(&project);
+    detach(&project);
+    project.run(["attach", STUDY]).ok();
+    let runs = project.path().join(".benchtrail/detached");
+    let mut runs = fs::read_dir(runs).expect("the folder of detached runs");
+    let folder = runs.next().expect("a run").expect("a folder").path();
+    fs::remove_file(folder.join("exit.json")).expect("a file");
+    let mut other = std::process::Command::new("sleep")
+        .arg("600")
+        .spawn()
+        .expect("sleep starts");
+    let process = stat(other.id()).expect("/proc").expect("it runs").id;
+    let text = serde_json::to_string(&process).expect("JSON");
+    fs::write(folder.join("process.json"), text).expect("a file");
+    let stopped = project.run(["stop", STUDY]);
+    let lives = stat(other.id()).expect("/proc");
+    other.kill().expect("a signal");
+    other.wait().expect("it ends");
+    assert!(lives.is_some_and(|stat| stat.is_running()));
+    assert_eq!(stopped.code, Some(5), "{}", stopped.stderr);
+    // Neither does a FIFO keep a command waiting.
+    fs::remove_file(folder.join("began.json")).expect("a file");
+    let made = std::process::Command::new("mkfifo")
+        .arg(folder.join("began.json"))
+        .status();
+    assert!(made.expect("mkfifo starts").success());
+    for command in ["status", "stop", "attach"] {
+        let refused = project.run([command, STUDY]);
+        assert_eq!(refused.code, Some(4), "{command}: {}", refused.stderr);
+    }
+}

@@ -1,6 +1,5 @@
 //! `run --detach`, `attach` and `stop`: control runs without a terminal.
 
-use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -162,14 +161,14 @@ pub(super) fn attach(arguments: &AttachArgs, global: &Global) -> Result<(), Stop
 
 /// Shows the output of a run, and ends with the same result.
 fn report_end(run: &Detached, course: Course, global: &Global) -> Result<(), Stop> {
-    let output = fs::read_to_string(run.output()).unwrap_or_default();
+    let output = artifacts::regular::read_text(&run.output()).unwrap_or_default();
     if !output.trim().is_empty() {
         say(output.trim_end());
     }
     if course == Course::Ended(0) {
         return Ok(());
     }
-    let log = fs::read_to_string(run.log()).unwrap_or_default();
+    let log = artifacts::regular::read_text(&run.log()).unwrap_or_default();
     let lines: Vec<&str> = log.lines().collect();
     if !global.json {
         let first = lines.len().saturating_sub(LAST_LINES);
@@ -274,7 +273,7 @@ impl Tail {
             };
         }
         let wrong = |e| Stop::refused_at(path.display(), &e);
-        let mut file = fs::File::open(path).map_err(wrong)?;
+        let (mut file, _) = artifacts::regular::open(path).map_err(wrong)?;
         file.seek(SeekFrom::Start(self.read)).map_err(wrong)?;
         let mut reader = BufReader::new(file.take(1 << 26));
         let mut lines = Vec::new();
