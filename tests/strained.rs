@@ -238,6 +238,7 @@ fn what_a_server_calls_its_model_is_text_in_the_study_that_is_written() {
         "m\"\nengines: {x: {launch: {program: {installed: sh}}}} # ",
         "../../etc/passwd",
         "\u{1b}[2J\u{202e}\u{0}",
+        "m\u{200b}\u{e0041}\u{2066}",
         "true",
         "1e400",
         "*alias &anchor !tag |",
@@ -254,6 +255,8 @@ fn what_a_server_calls_its_model_is_text_in_the_study_that_is_written() {
         assert!(!message.contains("\"sh\""), "{name:?}: {message}");
         let text = fs::read_to_string(project.path().join(&file)).expect("a study");
         assert!(!text.contains('\u{1b}'), "{name:?}: {text}");
+        let hidden = |c: char| c != '\n' && pipeline::place::is_hidden(c);
+        assert!(!text.contains(hidden), "{name:?}: {text:?}");
     }
     // What cannot be an id is not taken for one.
     let project = Project::new();

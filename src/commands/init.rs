@@ -470,11 +470,19 @@ fn axes(wish: &Wish, add: &mut dyn FnMut(&str)) -> Vec<&'static str> {
     over
 }
 
-/// Quotes a text for YAML within braces. It stays as it is: what a server tells is never a placeholder.
+/// Quotes a text for YAML within braces. It stays as it is: what a server tells is never a placeholder. Characters that
+/// nobody sees in an editor, or that turn the text round, are written as their escapes.
 pub(super) fn quoted(text: &str) -> String {
-    let mut quoted = String::new();
-    let text = text.replace("${", "$${");
     // JSON text is valid YAML text.
-    let _never_fails = write!(quoted, "{}", Value::from(text));
+    let json = Value::from(text.replace("${", "$${")).to_string();
+    let mut quoted = String::new();
+    for c in json.chars() {
+        match pipeline::place::is_hidden(c) {
+            true => {
+                let _never_fails = write!(quoted, "\\U{:08x}", u32::from(c));
+            }
+            false => quoted.push(c),
+        }
+    }
     quoted
 }
