@@ -92,6 +92,7 @@ pub(crate) fn explained(words: &[String]) -> Option<String> {
         }
         let of_tool = theirs.as_ref().and_then(|theirs| of_tool(theirs, one));
         let (instead, why) = of_tool
+            .or_else(|| own_api(one))
             .or_else(|| with_unit(one))
             .unwrap_or_else(|| instead(one, rate_type));
         has_names |= !matches!(instead, Instead::Same(_) | Instead::Nothing);
@@ -303,9 +304,6 @@ fn instead(one: &Given, rate_type: Option<&str>) -> (Instead, String) {
     let value = one.values.first().map(String::as_str).unwrap_or_default();
     let option = one.option.as_str();
     match option {
-        "--api" if Api::parse(value).is_ok() => {
-            return (Instead::Same(with(option)), String::new());
-        }
         "--rate" if rate_type == Some("concurrent") => {
             let words = vec!["--concurrency".to_owned(), one.values.join(",")];
             return (
@@ -397,6 +395,14 @@ fn of_rate_type(value: &str) -> (Instead, String) {
     };
     let words = words.map(str::to_owned).to_vec();
     (Instead::Words(words), why.to_owned())
+}
+
+/// Returns an API in our own words, as it is.
+fn own_api(one: &Given) -> Option<(Instead, String)> {
+    let api = one.values.first().filter(|_| one.option == "--api")?;
+    Api::parse(api).ok()?;
+    let words = vec![one.option.clone(), api.clone()];
+    Some((Instead::Same(words), String::new()))
 }
 
 /// Returns our option for a time without a unit: milliseconds in genai-perf, seconds in other tools.

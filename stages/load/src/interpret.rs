@@ -451,14 +451,15 @@ mod tests {
 
     #[test]
     fn tokens_of_several_choices_are_not_mixed_into_one_answer() {
-        let of = |index: u32, text: &str, end: Option<&str>| {
+        let chunk = |index: u32, text: &str, end: Option<&str>| {
             let choice = json!({"index": index, "text": text, "finish_reason": end});
             format!("data: {}\n\n", json!({"choices": [choice]}))
         };
         let done = "data: [DONE]\n\n";
-        let one = of(0, "a", None) + &of(0, "b", Some("stop")) + done;
+        let one = chunk(0, "a", None) + &chunk(0, "b", Some("stop")) + done;
         assert_eq!(streamed(&one, None).row.status, RequestStatus::Ok);
-        let mixed = of(0, "a", None) + &of(1, "x", None) + &of(0, "b", Some("stop")) + done;
+        let mixed =
+            chunk(0, "a", None) + &chunk(1, "x", None) + &chunk(0, "b", Some("stop")) + done;
         let Interpreted { row, text, .. } = streamed(&mixed, None);
         assert_eq!(row.status, RequestStatus::MalformedStream);
         assert_eq!((text.as_str(), row.chunks), ("ab", Some(2)));

@@ -1,10 +1,12 @@
 //! Checks the rows and the account that a generator hands over. They are data of another process, perhaps of another machine: a
 //! row of another request, a row that comes twice or never, or an impossible stamp would enter the tables as if it were measured.
 
+use apis::Server;
 use contract::{Chunk, Phase, Request};
 
 use super::deal::Deal;
 use super::messages::Account;
+use crate::claims;
 use crate::ordered::Rows;
 use crate::prompts::PromptSet;
 
@@ -187,7 +189,7 @@ fn has_possible_stamps(row: &Request, latest_ns: i64) -> Result<(), &'static str
     }
 }
 
-/// Checks that counts are not negative and can be added up.
+/// Checks that counts are not negative and can be added up, and the times of the server.
 fn has_possible_counts(row: &Request) -> Result<(), &'static str> {
     let counts = [
         row.prompt_tokens,
@@ -204,11 +206,28 @@ fn has_possible_counts(row: &Request) -> Result<(), &'static str> {
     let bytes = row
         .received_bytes
         .is_none_or(|bytes| u64::try_from(bytes).is_ok_and(|n| n < LARGEST));
-    if bytes && counts.into_iter().flatten().all(possible) {
+    if bytes && counts.into_iter().flatten().all(possible) && has_possible_times(row) {
         Ok(())
     } else {
         Err("has counts that cannot be")
     }
+}
+
+/// Returns whether the server's times are numbers, and no longer than the request.
+fn has_possible_times(row: &Request) -> bool {
+    let server = Server {
+        prompt_ms: row.server_prompt_ms,
+        predicted_ms: row.server_predicted_ms,
+        ..Server::default()
+    };
+    let took = row.done_ns.zip(row.sent_ns);
+    let took = took.and_then(|(done, sent)| u64::try_from(done.saturating_sub(sent)).ok());
+    let times = [server.prompt_ms, server.predicted_ms];
+    let numbers = times
+        .into_iter()
+        .flatten()
+        .all(|ms| ms.is_finite() && ms >= 0.0);
+    numbers && claims::impossible_times(&server, took.or(Some(0))).is_none()
 }
 
 /// Returns whether a chunk can belong to an attempt.
@@ -360,7 +379,7 @@ mod tests {
         let load = load();
         let all = honest(&load);
         type Change = fn(&mut Rows);
-        let changes: [(Change, &str); 21] = [
+        let changes: [(Change, &str); 24] = [
             (|rows| rows.request.request_id += 1, "not its own"),
             (|rows| rows.request.request_id = -1, "not its own"),
             (|rows| rows.request.request_id = i64::MAX, "not its own"),
@@ -410,6 +429,18 @@ mod tests {
             ),
             (
                 |rows| rows.request.output_tokens = Some(-1),
+                "counts that cannot be",
+            ),
+            (
+                |rows| rows.request.server_prompt_ms = Some(f64::NAN),
+                "counts that cannot be",
+            ),
+            (
+                |rows| rows.request.server_predicted_ms = Some(-1.0),
+                "counts that cannot be",
+            ),
+            (
+                |rows| rows.request.server_predicted_ms = Some(5_000.0),
                 "counts that cannot be",
             ),
             (
