@@ -6,10 +6,10 @@ use contract::Api;
 use serde_json::Value;
 
 /// Returns the field, among those added to the body of a request, that asks for several answers, as its path and its value.
-pub fn several_answers<'a>(
+pub fn several_answers(
     api: Api,
-    extra: &'a BTreeMap<String, Value>,
-) -> Option<(&'static str, &'a Value)> {
+    extra: &BTreeMap<String, Value>,
+) -> Option<(&'static str, &Value)> {
     let (numbers, texts): (&[&'static str], &[&'static str]) = match api {
         Api::OpenaiCompletions => (&["n", "best_of", "n_cmpl"], &["prompt"]),
         Api::OpenaiChat => (&["n", "best_of", "n_cmpl"], &[]),
