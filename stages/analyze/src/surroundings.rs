@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use artifacts::Table;
-use conditions::{ALPHA, Compared, Conditions, Measured, Order, Samples, Start, compared};
+use conditions::{
+    ALPHA, Compared, Conditions, FirstInEach, Measured, Order, Samples, Start, compared,
+};
 use contract::LineageSource;
 use pipeline::suggest::remedy;
 use pipeline::{Coordinates, Failure, Problem, Step};
@@ -162,11 +164,11 @@ impl Unlike {
     }
 }
 
-/// Two sides that were measured one after the other.
+/// Two sides of which one was measured first throughout.
 pub(crate) struct OutOfTurn {
     first: String,
     second: String,
-    share: f64,
+    when: Before,
     /// The rows with the starts of the cells.
     pub(crate) starts: Vec<SourceRows>,
 }
@@ -174,23 +176,34 @@ pub(crate) struct OutOfTurn {
 impl OutOfTurn {
     /// Says what this means for an effect.
     pub(crate) fn note(&self) -> String {
-        let Self {
-            first,
-            second,
-            share,
-            ..
-        } = self;
-        let all = match *share < 1.0 {
-            true => format!(
-                " (in {:.0} % of the pairs of cells)",
-                (100.0 * share).floor()
+        let Self { first, second, .. } = self;
+        let so = "so the effect contains any drift of the machine";
+        match &self.when {
+            Before::All(share) if *share < 1.0 => {
+                let percent = (100.0 * share).floor();
+                format!(
+                    "{first} was measured before {second} (in {percent:.0} % of the pairs of cells), {so}"
+                )
+            }
+            Before::All(_) => format!("{first} was measured before {second}, {so}"),
+            Before::InEach { units, axes } => format!(
+                "{first} was measured before {second} in each of the {units} units ({axes}), {so} within a unit"
             ),
-            false => String::new(),
-        };
-        format!(
-            "{first} was measured before {second}{all}, so the effect contains any drift of the machine"
-        )
+        }
     }
+}
+
+/// Where one side was measured before the other.
+enum Before {
+    /// In the whole study: the share of pairs of cells.
+    All(f64),
+    /// Within each unit, although the units alternate.
+    InEach {
+        /// The number of units.
+        units: usize,
+        /// The unit axes.
+        axes: String,
+    },
 }
 
 /// Judges the rows of one operator.
@@ -255,8 +268,8 @@ impl<'a> Judge<'a> {
         (!differing.is_empty()).then_some(Unlike { differing, samples })
     }
 
-    /// Returns that one of two sides was measured after the other in the cells behind some rows; `None` if they were measured in
-    /// turns, or if their starts are not known.
+    /// Returns that one of two sides was measured after the other in the cells behind some rows, in the whole study or within
+    /// each unit; `None` if each came first at times, or if their starts are not known.
     pub(crate) fn out_of_turn<'s>(
         &mut self,
         (axis, [a, b]): (&str, [&str; 2]),
@@ -277,20 +290,31 @@ impl<'a> Judge<'a> {
                 continue;
             }
             let own = |name: &str| name == axis || units.iter().any(|unit| unit == name);
+            let label = |unit: &String| Some(cell.coordinates.get(unit)?.to_string());
+            let unit: Option<Vec<String>> = units.iter().map(label).collect();
             starts.push(Start {
                 first: side == a,
+                unit: unit
+                    .filter(|unit| !unit.is_empty())
+                    .map(|unit| unit.join(", ")),
                 at: cell.coordinates.without(own).to_string(),
                 unix_ns: *unix_ns,
             });
             behind.push(row.clone());
         }
-        let order = Order::of(&starts).filter(|order| !order.in_turns())?;
-        let [first, second] = order.sorted([a, b]);
+        let ([first, second], when) = match Order::of(&starts)? {
+            order if !order.in_turns() => (order.sorted([a, b]), Before::All(order.share)),
+            _ => {
+                let lead = FirstInEach::of(&starts)?;
+                let (units, axes) = (lead.units, units.join(" × "));
+                (lead.sorted([a, b]), Before::InEach { units, axes })
+            }
+        };
         behind.sort();
         Some(OutOfTurn {
             first: first.to_owned(),
             second: second.to_owned(),
-            share: order.share,
+            when,
             starts: behind,
         })
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::tests::{analyze, store, table, verification};
 
-/// Two systems in six repetitions, of which `fast` is half as fast again. `second` gives the start of a cell in seconds by its
+/// Two systems in six repetitions at one client, of which `fast` is half as fast again. `second` gives the start of a cell in seconds by its
 /// system and repetition; `None` if it is not recorded.
 fn study(store: &Store, second: impl Fn(&str, i64) -> Option<i64>) -> Vec<Input> {
     let mut cells: Vec<InputCell> = Vec::new();
@@ -16,6 +16,7 @@ fn study(store: &Store, second: impl Fn(&str, i64) -> Option<i64>) -> Vec<Input>
             let at = [
                 ("system", Scalar::Text(system.to_owned())),
                 ("rep", Scalar::Int(rep)),
+                ("clients", Scalar::Int(1)),
             ];
             let rows = crate::tests_of_conditions::requests(window + (7 * rep * rep + window) % 31);
             let chunks: Vec<_> = rows.iter().flat_map(synthetic::even_chunks).collect();
@@ -45,10 +46,13 @@ fn judged(second: impl Fn(&str, i64) -> Option<i64>, margin: &Json) -> Done {
     let mut unpaired = paired.clone();
     unpaired["operator"] = json!("unpaired-comparison");
     unpaired["over"] = json!(["rep"]);
+    unpaired["by"] = json!(["clients"]);
     let ranked = json!({"operator": "ranking", "from": "cells", "among": "system", "better": "higher",
                         "column": "output_throughput", "unit": ["rep"]});
+    let crossed = json!({"operator": "crossover", "from": "cells", "pair": pair, "ladder": "clients", "unit": ["rep"],
+                         "column": "output_throughput", "better": "higher"});
     let cells = json!({"operator": "cell-summary"});
-    let tables = json!({"cells": cells, "paired": paired, "unpaired": unpaired, "ranked": ranked});
+    let tables = json!({"cells": cells, "paired": paired, "unpaired": unpaired, "ranked": ranked, "crossed": crossed});
     analyze(&store, &inputs, &tables).unwrap()
 }
 
@@ -57,9 +61,9 @@ fn text(done: &Done, name: &str, column: &str) -> String {
     column.unwrap_or_default()
 }
 
-/// The systems in turns, and repetitions in order.
+/// The systems in turns, the repetitions in order, and each system first in every other one.
 fn in_turns(system: &str, rep: i64) -> Option<i64> {
-    Some(2 * rep + i64::from(system == "slow"))
+    Some(2 * rep + i64::from((system == "slow") == (rep % 2 == 0)))
 }
 
 fn slow_after_fast(system: &str, rep: i64) -> Option<i64> {
@@ -77,7 +81,8 @@ fn a_verdict_over_sides_measured_one_after_the_other_says_so_and_names_the_start
         assert!(reason.ends_with(NOTE), "{name}: {reason}");
     }
     assert!(text(&done, "ranked", "evidence").ends_with(NOTE));
-    for name in ["paired", "unpaired", "ranked"] {
+    assert!(text(&done, "crossed", "resolution").ends_with(NOTE));
+    for name in ["paired", "unpaired", "ranked", "crossed"] {
         let lineage = table(&done, &format!("{name}.lineage"));
         let outputs = lineage.text("source_output").unwrap();
         assert!(outputs.contains(&Some("cell")), "{name}");
@@ -98,6 +103,7 @@ fn sides_measured_in_turns_or_at_unknown_times_have_no_note() {
             ("paired", "verdict_reason"),
             ("unpaired", "verdict_reason"),
             ("ranked", "evidence"),
+            ("crossed", "resolution"),
         ] {
             let said = text(&done, name, column);
             assert!(!said.contains("measured before"), "{name}: {said}");
@@ -117,4 +123,28 @@ fn sides_that_are_nearly_apart_are_named_with_their_share() {
     let reason = text(&done, "paired", "verdict_reason");
     let said = "fast was measured before slow (in 97 % of the pairs of cells)";
     assert!(reason.contains(said), "{reason}");
+}
+
+#[test]
+fn a_side_that_came_first_in_each_unit_is_named_although_the_units_alternate() {
+    let first = |system: &str, rep: i64| Some(2 * rep + i64::from(system == "slow"));
+    let done = judged(first, &json!({}));
+    let note = "fast was measured before slow in each of the 6 units (rep), so the effect contains any drift of the machine \
+                within a unit";
+    for (name, column) in [
+        ("paired", "verdict_reason"),
+        ("unpaired", "verdict_reason"),
+        ("ranked", "evidence"),
+        ("crossed", "resolution"),
+    ] {
+        let said = text(&done, name, column);
+        assert!(said.ends_with(note), "{name}: {said}");
+        let lineage = table(&done, &format!("{name}.lineage"));
+        let outputs = lineage.text("source_output").unwrap();
+        assert!(outputs.contains(&Some("cell")), "{name}");
+    }
+    // One repetition the other way round is enough to separate the side from its place.
+    let once = |system: &str, rep: i64| Some(2 * rep + i64::from((system == "slow") == (rep != 3)));
+    let reason = text(&judged(once, &json!({})), "paired", "verdict_reason");
+    assert!(!reason.contains("measured before"), "{reason}");
 }

@@ -47,6 +47,7 @@ pub(crate) fn out_of_turn(data: &Data, spec: &Json, load: &str) -> Result<Vec<St
             let own = |axis: &str| axis == sides.axis || sides.unit.iter().any(|unit| unit == axis);
             starts.push(Start {
                 first: side == *a,
+                unit: None,
                 at: at.without(own).to_string(),
                 unix_ns,
             });

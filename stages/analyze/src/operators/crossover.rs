@@ -20,7 +20,7 @@ use crate::operators::resemblance;
 use crate::operators::uneven::Quantiles;
 use crate::operators::units::{Scale, Units, averaged, by_coordinate, outward};
 use crate::operators::verdict::Case;
-use crate::surroundings::{self, Asked, Judge, Unlike};
+use crate::surroundings::{self, Asked, Judge, OutOfTurn, Unlike};
 
 pub(crate) struct Crossover;
 
@@ -98,6 +98,8 @@ struct Course {
     missing: Scalar,
     /// The reason why no winner can be shown.
     undecidable: Option<String>,
+    /// That one side was measured first throughout, if there is a winner.
+    order: Option<OutOfTurn>,
     scale: Scale,
     looks: Looks,
 }
@@ -119,6 +121,13 @@ impl Course {
         if let Some(why) = &self.undecidable {
             return format!("{UNDECIDABLE}{why}");
         }
+        let order = self.order.as_ref().map(OutOfTurn::note);
+        let order = order.map_or_else(String::new, |note| format!("; {note}"));
+        self.course() + &order
+    }
+
+    /// Says where the winner changes, or why that is not shown.
+    fn course(&self) -> String {
         match (self.won.as_slice(), self.change) {
             (won, Some(at)) => {
                 let (before, after) = (&self.rungs[won[at - 1].0], &self.rungs[won[at].0]);
@@ -230,7 +239,8 @@ impl TypedOperator for Crossover {
         Each value of the ladder has a Student's t test of the units' effects. All values and ladders of the table \
         form one family, which shares the level of the study with the other tables (weighted Holm).\n\n\
         A winner is a side that is shown to be better. A crossover needs one winner before and the other after. Sides \
-        that were measured under different conditions have no winner.\n\n\
+        that were measured under different conditions have no winner. If one side was measured first throughout, or first in \
+        each unit, `resolution` says so.\n\n\
         `observed_at` is the change of sign of the means alone. Nearly every study of two equal sides has one.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
@@ -387,7 +397,17 @@ fn table(
         );
         let lost = losses.flattered().and_then(|_| losses.words([&a, &b]));
         let why = unlike.as_ref().map(Unlike::reason).or(uneven).or(lost);
-        let course = course(given, rungs, missing, (&units, why));
+        let mut course = course(given, rungs, missing, (&units, why));
+        let won = course
+            .won
+            .iter()
+            .flat_map(|(at, _)| &course.rungs[*at].used);
+        let sides = (given.pair.axis.as_str(), [a.as_str(), b.as_str()]);
+        course.order = judge.out_of_turn(sides, units.axes(), won);
+        if let Some(order) = &course.order {
+            lineage.extend(order.starts.iter().cloned());
+            lineage.sort();
+        }
         rows.push(columns.row(key, &course, lineage));
     }
     Ok(Frame { rows, ..around })
@@ -513,6 +533,7 @@ fn course(
         won,
         rungs,
         missing,
+        order: None,
         scale: given.scale,
         looks: given.looks,
     }

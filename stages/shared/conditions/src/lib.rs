@@ -8,4 +8,4 @@ mod turns;
 
 pub use balance::{ALPHA, Compared, Measured, compared};
 pub use sampled::{Conditions, Samples, names};
-pub use turns::{IN_TURNS, Order, Start};
+pub use turns::{FirstInEach, IN_TURNS, Order, Start};

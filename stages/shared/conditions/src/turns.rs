@@ -12,6 +12,8 @@ pub const IN_TURNS: f64 = 0.9;
 pub struct Start {
     /// Whether the cell is of the first side.
     pub first: bool,
+    /// The labels of its unit of replication; `None` without one.
+    pub unit: Option<String>,
     /// The coordinates that it shares with the cells of the other side.
     pub at: String,
     /// Its start, in nanoseconds since 1970.
@@ -46,6 +48,40 @@ impl Order {
     /// Whether the sides were measured in turns.
     pub fn in_turns(self) -> bool {
         self.share <= IN_TURNS
+    }
+}
+
+/// The side that was measured first in each unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstInEach {
+    /// Whether it is the first side.
+    first: bool,
+    /// The number of units in which both sides were measured, at least two.
+    pub units: usize,
+}
+
+impl FirstInEach {
+    /// Returns the side that came first in each unit; `None` if that changed, or if fewer than two units have both sides. In a
+    /// unit of several pairs of cells, a side came first if it did in more of them than [`IN_TURNS`].
+    pub fn of(starts: &[Start]) -> Option<Self> {
+        let mut by_unit: BTreeMap<&str, Vec<Start>> = BTreeMap::new();
+        for start in starts {
+            let unit = by_unit.entry(start.unit.as_deref()?).or_default();
+            unit.push(start.clone());
+        }
+        let orders = by_unit.values().filter_map(|starts| Order::of(starts));
+        let orders: Vec<Order> = orders.collect();
+        let first = orders.first()?.first_leads;
+        let same = |order: &Order| !order.in_turns() && order.first_leads == first;
+        (orders.len() > 1 && orders.iter().all(same)).then_some(Self {
+            first,
+            units: orders.len(),
+        })
+    }
+
+    /// Returns both sides, that which came first in front.
+    pub fn sorted<T>(self, [a, b]: [T; 2]) -> [T; 2] {
+        if self.first { [a, b] } else { [b, a] }
     }
 }
 
@@ -89,6 +125,7 @@ mod tests {
     fn order(sides: &str, at: &str) -> Vec<Start> {
         let start = |(second, side): (usize, char)| Start {
             first: side == 'a',
+            unit: None,
             at: at.to_owned(),
             unix_ns: 1_000_000_000 * second as i64,
         };
@@ -130,9 +167,39 @@ mod tests {
     fn a_pair_that_starts_together_counts_half() {
         let together = |first| Start {
             first,
+            unit: None,
             at: String::new(),
             unix_ns: 7,
         };
         assert_eq!(share_first(&[together(true), together(false)]), Some(0.5));
+    }
+
+    /// Returns the starts of units, each with its order.
+    fn units(orders: &[&str]) -> Vec<Start> {
+        let unit = |(unit, sides): (usize, &&str)| {
+            let later = |start: Start| Start {
+                unit: Some(format!("block={unit}")),
+                unix_ns: start.unix_ns + 1_000_000_000_000 * unit as i64,
+                ..start
+            };
+            order(sides, "").into_iter().map(later).collect::<Vec<_>>()
+        };
+        orders.iter().enumerate().flat_map(unit).collect()
+    }
+
+    #[test]
+    fn the_same_side_may_come_first_in_each_unit() {
+        let first = |orders: &[&str]| FirstInEach::of(&units(orders));
+        let lead = first(&["ba", "ba", "ba"]).unwrap();
+        assert_eq!((lead.units, lead.sorted(["a", "b"])), (3, ["b", "a"]));
+        assert_eq!(first(&["ab", "ab", "ba"]), None);
+        // A unit without one of the sides says nothing.
+        assert_eq!(first(&["ab", "a", "ab"]).map(|lead| lead.units), Some(2));
+        assert_eq!(first(&["ab", "b"]), None);
+        // Within each unit, the sides take turns.
+        assert_eq!(first(&["abba", "abba"]), None);
+        assert_eq!(first(&["aabb", "ab"]).map(|lead| lead.units), Some(2));
+        // Without units, there is none in which a side came first.
+        assert_eq!(FirstInEach::of(&order("abab", "")), None);
     }
 }

@@ -214,6 +214,7 @@ fn separation(stage: &Stage<'_>, across: &str) -> Option<(f64, String)> {
         for (b, of_b) in &labels[i + 1..] {
             let start = |first: bool| {
                 move |unix_ns: &i64| Start {
+                    unit: None,
                     first,
                     at: String::new(),
                     unix_ns: *unix_ns,
