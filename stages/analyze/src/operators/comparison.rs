@@ -4,7 +4,7 @@ mod columns;
 mod extremes;
 
 pub(crate) use columns::own;
-pub(crate) use extremes::Extremes;
+pub(crate) use extremes::{AtCoordinate, Extremes};
 
 use std::collections::BTreeMap;
 
@@ -298,6 +298,11 @@ impl Terms {
             }
             if let Some(steps) = steps {
                 self.with_clock_steps(&steps, &mut judged);
+            }
+            let extremes = judged.test.extremes.as_ref();
+            let opposite = extremes.and_then(|extremes| extremes.note(self));
+            if let Some(note) = opposite.filter(|_| judged.verdict.0 != Verdict::Undecidable) {
+                judged.add_reason(&note);
             }
             if matches!(judged.verdict.0, Verdict::Different | Verdict::Equivalent) {
                 let (a, b) = self.pair.labels();

@@ -1,5 +1,7 @@
 //! `paired-comparison`: is one side better than the other, over matched coordinates?
 
+mod levels;
+
 use artifacts::Scalar;
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
@@ -13,7 +15,7 @@ use crate::columns::{Columns, missing_spec};
 use crate::frame::{Frame, Level, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::alike::Alike;
-use crate::operators::comparison::{Compared, Extremes, Judged, Terms, corrected, own, position};
+use crate::operators::comparison::{Compared, Judged, Terms, corrected, own, position};
 use crate::operators::family::{Hypothesis, Pending};
 use crate::operators::pairs::{Pair, matched};
 use crate::operators::repeated;
@@ -279,6 +281,9 @@ impl TypedOperator for PairedComparison {
         values, the variance of rounding is added to the spread. The table also has the exact p of all sign flips.\n\n\
         **Family.** Holm (Scand. J. Statist. 6, 1979) adjusts p values within the family, with intervals at the level \
         of each step. `bh_p` is adjusted by Benjamini & Hochberg (JRSS B 57, 1995).\n\n\
+        **Levels of opposite directions.** `direction_changes` needs a one-sided t test of each direction, at `alpha` ÷ the \
+        number of pooled coordinates each: the intersection–union test (Berger, Technometrics 24, 1982) of a qualitative \
+        interaction (Gail & Simon, Biometrics 41, 1985).\n\n\
         **Smallest detectable effect.** It uses the noncentral t at a power of 80 %.\n\n\
         **Equivalence.** It needs two one-sided t tests (Schuirmann 1987). Without a declared margin, a large p is \
         not evidence of equality.\n\n\
@@ -392,24 +397,6 @@ impl Place<'_> {
         others.map(|p| pair.key[p].clone()).collect()
     }
 
-    /// Returns the smallest and the largest mean effect at one coordinate, without the keys in `by`.
-    fn extremes(
-        &self,
-        by: &[String],
-        complete: &[(&Pair, f64, f64)],
-        scale: Scale,
-    ) -> Option<Extremes> {
-        let pooled: Vec<usize> = (0..self.keys.len())
-            .filter(|p| !self.unit.contains(p) && !by.contains(&self.keys[*p]))
-            .collect();
-        let names: Vec<String> = pooled.iter().map(|p| self.keys[*p].clone()).collect();
-        let effects = complete.iter().map(|(pair, a, b)| {
-            let at = pooled.iter().map(|p| pair.key[*p].clone()).collect();
-            Some((at, scale.effect(*a, *b)?))
-        });
-        Extremes::of(&names, effects.collect::<Option<Vec<_>>>()?)
-    }
-
     /// Explains why the effects of the units are not independent, as far as they show it.
     fn doubt(&self, complete: &[(&Pair, f64, f64)], scale: Scale) -> Option<Doubt> {
         if self.units.is_none() {
@@ -512,6 +499,7 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
         &complete,
         (effects.as_deref(), doubt.as_ref()),
     );
+    let extremes = place.extremes(terms, &complete, doubt.as_ref());
     let sample = Sample::new(deltas.iter().copied()).ok();
     let wilcoxon = wilcoxon_signed_rank(&deltas, given.zeros(), given.continuity());
     // Ranks, signs and resamples take the units for independent.
@@ -564,7 +552,7 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
         least: (given.test != Test::PairedT).then(|| least_of_signs(&deltas)),
         labels: None,
         bootstrap,
-        extremes: place.extremes(&terms.by, &complete, terms.scale),
+        extremes,
         missing: place.missing.clone(),
         lineage: spans(
             &terms.from,

@@ -257,8 +257,9 @@ impl TypedOperator for UnpairedComparison {
                     within: &within,
                 };
                 let both = source.sides(&rows);
-                let extremes = source.extremes(&both);
                 let doubt = source.doubt(&both, &nested);
+                let rule = (doubt.is_some(), terms.looks, terms.alpha);
+                let extremes = source.extremes(&both, rule);
                 let widening = source.widening(&both);
                 let missing = from.missing_at(&terms.by, &stratum);
                 let place = (stratum.clone(), column, missing);

@@ -370,3 +370,61 @@ fn a_pooled_comparison_says_how_far_its_effect_differs_among_the_coordinates() {
         assert_eq!(float(&made, &["1", "y"], "smallest_effect"), None);
     }
 }
+
+/// A table of two sides at 1, 2 and 4 clients in five blocks: `effects` has ln(a ÷ b) at each, to which a block adds a little.
+fn at_three_levels(effects: [f64; 3]) -> String {
+    let mut rows = "side,clients,block,y\n".to_owned();
+    for (clients, effect) in [1, 2, 4].into_iter().zip(effects) {
+        for (block, noise) in [-0.011, 0.007, 0.013, -0.004, -0.005]
+            .into_iter()
+            .enumerate()
+        {
+            let base = 100.0 + 7.3 * block as f64 + f64::from(clients);
+            let a = base * f64::exp(effect + noise * (1.0 + 0.1 * f64::from(clients)));
+            rows += &format!("a,{clients},{block},{a:.9}\nb,{clients},{block},{base:.9}\n");
+        }
+    }
+    rows
+}
+
+#[test]
+fn a_pooled_comparison_says_that_the_direction_changes_with_the_level() {
+    let pair = json!({"axis": "side", "a": "a", "b": "b"});
+    let paired = json!({"from": "t", "pair": pair, "columns": ["y"], "unit": ["block"]});
+    let mut unpaired = paired.clone();
+    unpaired["over"] = json!(["block", "clients"]);
+    let judged = |operator: &str, given: &Json, effects: [f64; 3]| {
+        let frame = crate::published::table(
+            &at_three_levels(effects),
+            &["side", "clients", "block"],
+            &["y"],
+        );
+        let made = run(operator, given, frame);
+        let changes = column(&made, &["y"], "direction_changes").clone();
+        let [verdict, reason] =
+            ["verdict", "verdict_reason"].map(|name| column(&made, &["y"], name).to_string());
+        (changes, verdict, reason)
+    };
+    let opposite = [-0.3, 0.01, 0.8];
+    let said = "the direction changes with the level: a is lower at clients=1 (0.741×) and higher at clients=4 (2.23×), so \
+                what holds on average does not hold at each level";
+    for (operator, given) in [
+        ("paired-comparison", &paired),
+        ("unpaired-comparison", &unpaired),
+    ] {
+        let (changes, verdict, reason) = judged(operator, given, opposite);
+        assert_eq!(changes, Scalar::Bool(true), "{operator}");
+        assert_eq!(verdict, "different", "{operator}");
+        assert!(reason.contains(said), "{operator}: {reason}");
+        // The levels differ, but in one direction; and a level whose direction is not shown.
+        for effects in [[0.1, 0.3, 0.8], [-0.004, 0.3, 0.8]] {
+            let (changes, _, reason) = judged(operator, given, effects);
+            assert_eq!(changes, Scalar::Bool(false), "{operator}");
+            assert!(!reason.contains("direction"), "{operator}: {reason}");
+        }
+    }
+    // Opposite effects that cancel are no evidence of equality either.
+    let (_, verdict, reason) = judged("paired-comparison", &paired, [-0.3, 0.0, 0.3]);
+    assert_eq!(verdict, "no evidence");
+    assert!(reason.contains("the direction changes"), "{reason}");
+}

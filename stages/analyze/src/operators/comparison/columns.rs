@@ -156,6 +156,11 @@ impl Terms {
                 format!("the coordinate with the {which} effect"),
             )
         };
+        let changes = format!(
+            "whether a is shown to be lower than b at one of these coordinates and higher at another, each direction at {} over \
+             all of them; null if fewer than two can be tested",
+            self.alpha
+        );
         columns
             .with(float("smallest"), move |j: &Judged<T>| {
                 Some(scale.outward(j.test.extremes.as_ref()?.smallest.0))
@@ -168,6 +173,9 @@ impl Terms {
             })
             .with(at("largest"), |j| {
                 Some(j.test.extremes.as_ref()?.largest.1.clone())
+            })
+            .with(Spec::boolean("direction_changes", changes), |j| {
+                j.test.extremes.as_ref()?.direction_changes
             })
     }
 

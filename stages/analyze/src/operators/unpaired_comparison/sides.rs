@@ -1,11 +1,12 @@
 //! The two sides of an unpaired comparison, averaged within units.
 
 use artifacts::Scalar;
-use statistics::Sample;
+use statistics::{Sample, UnitEffect, indirect_effect};
 
 use crate::frame::Frame;
-use crate::operators::comparison::Extremes;
+use crate::operators::comparison::{AtCoordinate, Extremes};
 use crate::operators::incomplete;
+use crate::operators::looks::Looks;
 use crate::operators::resemblance::{self, Doubt};
 use crate::operators::units::{Scale, Units, averaged, by_coordinate};
 
@@ -78,8 +79,13 @@ impl SideData<'_> {
         })
     }
 
-    /// Returns the smallest and the largest difference between the sides' means at one coordinate, on the scale.
-    pub(super) fn extremes(&self, sides: &[Side; 2]) -> Option<Extremes> {
+    /// Returns the smallest and the largest difference between the sides' means at one coordinate, on the scale, and whether both
+    /// directions are shown. Units that resemble each other, and unlike numbers of them, show no direction.
+    pub(super) fn extremes(
+        &self,
+        sides: &[Side; 2],
+        (doubted, looks, alpha): (bool, Looks, f64),
+    ) -> Option<Extremes> {
         let means = sides.each_ref().map(|side| {
             let values = side.rows.iter().map(|row| {
                 let value = self.from.number(*row, self.column)?;
@@ -94,11 +100,46 @@ impl SideData<'_> {
             return None;
         };
         let names = self.within.iter().map(|at| self.from.keys[*at].clone());
+        let names: Vec<String> = names.collect();
         let effects = a.into_iter().filter_map(|(coordinate, of_a)| {
             let of_b = at(&b, &coordinate)?;
             Some((coordinate, of_a - of_b))
         });
-        Extremes::of(&names.collect::<Vec<_>>(), effects)
+        let effects: Vec<(Vec<Scalar>, f64)> = effects.collect();
+        let coordinates = effects.iter().map(|(coordinate, _)| {
+            let effect = self.effect_at(sides, coordinate).filter(|_| !doubted);
+            (coordinate.clone(), effect)
+        });
+        let coordinates: Vec<AtCoordinate> = coordinates.collect();
+        let extremes = Extremes::of(&names, effects)?;
+        Some(extremes.tested(&names, &coordinates, (looks, alpha)))
+    }
+
+    /// Returns the effect at one coordinate; `None` if it cannot be judged.
+    fn effect_at(&self, sides: &[Side; 2], coordinate: &[Scalar]) -> Option<UnitEffect> {
+        if self.units.is_none() {
+            return None;
+        }
+        let [a, b] = sides.each_ref().map(|side| {
+            let rows = side.rows.iter();
+            let rows = rows.filter(|row| self.from.key_at(**row, self.within) == coordinate);
+            let values = rows.map(|row| {
+                let value = self.from.number(*row, self.column)?;
+                Some((self.from.key_at(*row, self.unit), value))
+            });
+            let values: Vec<(Vec<Scalar>, f64)> = values.collect::<Option<_>>()?;
+            let raw = values.iter().map(|(_, value)| *value).collect();
+            let inward = values
+                .into_iter()
+                .map(|(unit, value)| Some((unit, self.scale.inward(value)?)));
+            let inward = averaged(inward.collect::<Option<Vec<_>>>()?);
+            let inward: Vec<f64> = inward.into_iter().map(|(_, value)| value).collect();
+            let rounding = self.scale.rounding_of(&[raw]);
+            self.units.effect(&inward, rounding).ok()
+        });
+        let (a, b) = (a?, b?);
+        let unlike = a.n.max(b.n) >= 2 * a.n.min(b.n);
+        (!unlike).then(|| indirect_effect(&a, &b))
     }
 
     /// Returns the factor by which centring each row on the mean of its coordinate hides the spread of the units, where

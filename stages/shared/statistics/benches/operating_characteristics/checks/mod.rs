@@ -5,6 +5,7 @@
 mod apart;
 mod controls;
 mod coverage;
+mod directions;
 mod draw;
 mod fits;
 mod nulls;
@@ -147,6 +148,7 @@ pub(crate) fn tables() -> Vec<Table> {
         controls::tables(),
         series::tables(),
         apart::tables(),
+        directions::tables(),
     ]
     .into_iter()
     .flatten()
