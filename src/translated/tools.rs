@@ -156,7 +156,7 @@ pub(super) fn without_a_server(words: &[String]) -> Option<String> {
         .iter()
         .find(|one| ["--model", "--model-path", "-m"].contains(&one.option.as_str()))
         .and_then(Given::value);
-    let model = model.map(|model| format!(" --model {}", super::in_shell(model)));
+    let model = model.map(|model| format!(" --model {}", crate::effect_text::to_copy(model)));
     let init = format!(
         "benchtrail init my-study --engine {engine}{}",
         model.unwrap_or_default()

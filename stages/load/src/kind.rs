@@ -68,7 +68,7 @@ impl StageKind for Load {
         match (&parameters["search"], &parameters["simulate"]) {
             (Json::Null, Json::Null) => self.semantic_version(),
             (Json::Null, _) => 9,
-            (_, _) => 10,
+            (_, _) => 11,
         }
     }
 

@@ -2,9 +2,9 @@
 //!
 //! In a closed loop, so many consecutive requests as there are clients are a *wave*. They share the server's batches, so
 //! their latencies resemble each other, and many requests may say little more than one. The interval of the share
-//! therefore counts them as fewer independent ones.
+//! therefore counts them as fewer independent ones. At a rate, neighbours meet the same queue, and resemble each other, too.
 
-use statistics::effective_size_in_groups;
+use statistics::{Refusal, effective_size, effective_size_in_groups};
 
 use super::bisect::Level;
 
@@ -40,35 +40,76 @@ pub(super) fn fewest(attainment: f64) -> u64 {
 }
 
 /// Returns the number of independent requests that the judged requests of a level's probes are worth for the share of
-/// good ones.
+/// good ones: the smaller of the effective sizes of "good or not" and of the strains. The strains show that requests share their
+/// fate also where all are good.
 ///
-/// For rates, that is their number: an overload shows as a trend, which [`super::Overload`] allows for. For clients, it
-/// is the smaller of the effective sizes of "good or not" and of the strains, in waves. The strains show that the
-/// requests of a wave share their fate also where all are good. A single wave shows nothing, and counts as one request.
+/// For clients, the requests of a wave resemble each other. A single wave shows nothing, and counts as one request. For rates,
+/// each request resembles those before it, because the queue is the same.
 pub(super) fn independent(level: Level, probes: &[Vec<Judged>]) -> f64 {
     let n: usize = probes.iter().map(Vec::len).sum();
-    let clients = match level {
-        Level::Clients(clients) => clients.max(1) as usize,
-        Level::Rate(_) => 1,
-    };
-    if n == 0 || clients == 1 {
+    if n == 0 || level == Level::Clients(1) {
         return n as f64;
     }
-    let worth = |value: &dyn Fn(&Judged) -> Option<f64>| {
-        let waves = probes.iter().flat_map(|probe| probe.chunks(clients));
-        let waves = waves.map(|wave| wave.iter().filter_map(value).collect());
-        effective_size_in_groups(&[waves.collect()])
-    };
-    let good = worth(&|one| Some(f64::from(u8::from(one.good))));
+    let good = |one: &Judged| Some(f64::from(u8::from(one.good)));
     // Requests without an answer have no strain, so there may be fewer values, or none.
-    let strain = worth(&|one| one.strain);
-    let share = |size: &statistics::GroupedSize| size.size / size.n as f64;
-    match (good, strain) {
-        (None, _) => 1.0,
-        (Some(good), strain) => {
-            let least = strain.as_ref().map_or(1.0, share).min(share(&good));
-            (n as f64 * least).max(1.0)
+    let strain = |one: &Judged| one.strain;
+    let shares = match level {
+        Level::Clients(clients) => {
+            let in_waves = |value: &dyn Fn(&Judged) -> Option<f64>| {
+                let waves = probes
+                    .iter()
+                    .flat_map(|p| p.chunks(clients.max(1) as usize));
+                let waves = waves.map(|wave| wave.iter().filter_map(value).collect());
+                let size = effective_size_in_groups(&[waves.collect()])?;
+                Some(size.size / size.n as f64)
+            };
+            match in_waves(&good) {
+                None => return 1.0,
+                Some(good) => [Some(good), in_waves(&strain)],
+            }
         }
+        Level::Rate(_) => [in_series(probes, good), in_series(probes, strain)],
+    };
+    let least = shares.into_iter().flatten().fold(1.0, f64::min);
+    (n as f64 * least).max(1.0)
+}
+
+/// Returns the share of the values of probes that are independent, each probe taken as a series; `None` without a value. Values
+/// that are all equal show no dependence. Too few values to show any count as one.
+fn in_series(probes: &[Vec<Judged>], value: impl Fn(&Judged) -> Option<f64>) -> Option<f64> {
+    let series = probes.iter().map(|p| p.iter().filter_map(&value).collect());
+    let series: Vec<Vec<f64>> = series.filter(|s: &Vec<f64>| !s.is_empty()).collect();
+    let n: usize = series.iter().map(Vec::len).sum();
+    let independent: f64 = series.iter().map(|one| worth(one)).sum();
+    (n > 0).then(|| independent / n as f64)
+}
+
+/// The longest series whose autocorrelations are computed as it is. They cost the square of its length.
+const LONGEST: usize = 1024;
+
+/// Returns the number of independent values that a series is worth. A long one is cut into batches: the mean of their means is
+/// the mean of all, so it varies as much.
+fn worth(series: &[f64]) -> f64 {
+    let n = series.len() as f64;
+    let size = |values: &[f64]| match effective_size(values) {
+        Ok(size) => Some(size.size),
+        Err(Refusal::NoSpread { .. }) => None,
+        Err(_) => Some(1.0),
+    };
+    if series.len() <= LONGEST {
+        return size(series).unwrap_or(n);
+    }
+    let batches = series.chunks_exact(series.len().div_ceil(LONGEST));
+    let means: Vec<f64> = batches
+        .map(|batch| batch.iter().sum::<f64>() / batch.len() as f64)
+        .collect();
+    let variance = |values: &[f64]| {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64
+    };
+    match size(&means) {
+        Some(size) => (variance(series) * size / variance(&means)).clamp(1.0, n),
+        None => n,
     }
 }
 
@@ -133,6 +174,29 @@ mod tests {
         );
         assert_eq!(independent(Level::Rate(4.0), &[ten]), 10.0);
         assert_eq!(independent(Level::Clients(4), &[]), 0.0);
+    }
+
+    #[test]
+    fn requests_at_a_rate_that_resemble_those_before_them_count_as_fewer() {
+        let rate = Level::Rate(4.0);
+        // Runs of ten requests that meet the same queue; all are good.
+        let runs: Vec<f64> = (0..200)
+            .map(|i| f64::from(i / 10 * 7 % 20) / 20.0)
+            .collect();
+        let size = independent(rate, &[judged(&runs)]);
+        assert!((10.0..50.0).contains(&size), "{size}");
+        // The same latencies without runs, and twice the requests in two probes.
+        let apart: Vec<f64> = (0..200).map(|i| f64::from(i * 37 % 200) / 200.0).collect();
+        assert!(independent(rate, &[judged(&apart)]) > 150.0);
+        let two = independent(rate, &[judged(&runs), judged(&runs)]);
+        assert!((two - 2.0 * size).abs() < 1e-9, "{two}");
+        // A long probe is worth as much for each request.
+        let long: Vec<f64> = (0..20).flat_map(|_| runs.iter().copied()).collect();
+        let per_request = independent(rate, &[judged(&long)]) / 4000.0;
+        let ratio = per_request / (size / 200.0);
+        assert!((0.5..2.0).contains(&ratio), "{ratio}");
+        // Too few to show how they depend on each other.
+        assert_eq!(independent(rate, &[judged(&[0.5, 0.6, 0.4])]), 1.0);
     }
 
     #[test]

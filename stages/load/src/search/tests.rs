@@ -269,6 +269,72 @@ proptest! {
     }
 }
 
+/// The waits of requests that arrive at random at a server with one slot and a fixed service time of 1, which is busy for a
+/// share `load` of the time (Lindley's recursion). The first waits are left out, so the queue is not empty at the start.
+fn waits(load: f64, count: usize, seed: u64) -> Vec<f64> {
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+    let mut wait = 0.0_f64;
+    let mut next = || {
+        let uniform: f64 = rng.random();
+        wait = (wait + 1.0 + (1.0 - uniform).ln() / load).max(0.0);
+        wait
+    };
+    for _ in 0..5000 {
+        next();
+    }
+    (0..count).map(|_| next()).collect()
+}
+
+/// Returns how often the interval keeps and misses a rate at which a share `good` of the requests waits within the bound, of
+/// 300 queues. The attainment is 0.95.
+fn verdicts_of_queues(load: f64, good: f64, requests: u64) -> (f64, f64) {
+    let mut long = waits(load, 2_000_000, 1);
+    long.sort_by(f64::total_cmp);
+    let bound = long[(good * long.len() as f64) as usize];
+    let (mut kept, mut missed) = (0, 0);
+    for seed in 0..300 {
+        let mut looks = 0;
+        let mut server = |_: usize, level: Level, requests: u64| -> Result<Tried, Never> {
+            looks += 1;
+            let waits = waits(load, requests as usize, 1000 * (seed + 1) + looks);
+            let seen = waits.iter().zip(0_i64..).map(|(wait, i)| {
+                let judged = Judged {
+                    good: *wait <= bound,
+                    strain: Some((1.0 + wait) / (1.0 + bound)),
+                };
+                (i, None, judged)
+            });
+            Ok(Tried::at(level, seen.collect()))
+        };
+        let rules = timeless(0.95, requests);
+        let level = Level::Rate(32.0);
+        let (outcome, Ok(())) = bisect((level, 32.0), &rules, &mut server, &mut |_| {});
+        let last = outcome.probes.last().unwrap();
+        kept += u32::from(!last.by_share && last.verdict == ProbeVerdict::Kept);
+        missed += u32::from(!last.by_share && last.verdict == ProbeVerdict::Missed);
+    }
+    (f64::from(kept) / 300.0, f64::from(missed) / 300.0)
+}
+
+#[test]
+fn an_interval_rarely_decides_wrongly_where_requests_share_a_queue() {
+    let mut all = Vec::new();
+    for (load, requests) in [(0.5, 400), (0.8, 400), (0.9, 400), (0.9, 4000)] {
+        let kept = verdicts_of_queues(load, 0.90, requests).0;
+        let missed = verdicts_of_queues(load, 0.98, requests).1;
+        all.push((load, requests, kept, missed));
+    }
+    assert!(
+        all.iter()
+            .all(|(_, _, kept, missed)| *kept <= 0.05 && *missed <= 0.1),
+        "{all:?}"
+    );
+    // A rate that is far from the bound is still decided by the interval.
+    let easy = verdicts_of_queues(0.3, 0.9999, 1600).0;
+    let hard = verdicts_of_queues(0.8, 0.5, 1600).1;
+    assert!(easy > 0.9 && hard > 0.9, "{easy} {hard}");
+}
+
 /// Returns the shares of 500 searches at one level that keep it, and that miss it, by the interval. The requests run in
 /// batches of 32. Of the variance of a latency, the share `alike` is that of its batch. The bound is the quantile
 /// `margin` of a standard normal distribution.
@@ -315,8 +381,6 @@ fn an_interval_rarely_decides_wrongly_where_the_requests_of_a_wave_share_their_f
         let (_, missed) = verdicts_of_waves(clients, alike, of_98);
         assert!(kept <= 0.02 && missed <= 0.1, "{alike}: {kept} {missed}");
     }
-    // Requests that all count keep the level far too often. For a rate they do.
-    assert!(verdicts_of_waves(Level::Rate(32.0), 1.0, of_90).0 > 0.5);
     // A level that is far from the bound is still decided by the interval.
     assert!(verdicts_of_waves(clients, 0.0, 3.1).0 > 0.95);
     assert!(verdicts_of_waves(clients, 0.5, 0.0).1 > 0.95);
@@ -491,11 +555,11 @@ fn poisson(slots: u32) -> Vec<f64> {
 }
 
 #[test]
-fn rates_of_poisson_arrivals_vary_with_the_draws_the_more_the_fewer_arrive() {
+fn rates_of_poisson_arrivals_vary_with_the_draws_and_are_lower_the_fewer_arrive() {
     // Near the capacity the queue fluctuates. At 20 requests per second, a probe has 84.
     let (few, more) = (poisson(2), poisson(8));
     assert!(
-        (0.8..=0.95).contains(&more[0]) && (0.95..=1.05).contains(&more[19]),
+        (0.8..=0.95).contains(&more[0]) && (0.95..=1.15).contains(&more[19]),
         "{more:?}"
     );
     assert!(
@@ -503,8 +567,8 @@ fn rates_of_poisson_arrivals_vary_with_the_draws_the_more_the_fewer_arrive() {
         "{more:?}"
     );
     assert!(
-        (0.4..=0.7).contains(&few[0]) && (0.7..=0.95).contains(&few[19]),
+        (0.5..=0.7).contains(&few[0]) && (0.7..=0.9).contains(&few[19]),
         "{few:?}"
     );
-    assert!(few[19] - few[0] > more[19] - more[0], "{few:?} {more:?}");
+    assert!(few[19] < more[5], "{few:?} {more:?}");
 }

@@ -36,7 +36,7 @@ crate::table! {
         level_requests: i64 ["requests"],
         /// of these, answered within every bound
         level_good: i64 ["requests"],
-        /// independent requests that `level_requests` are worth: fewer if those of a wave of clients share their fate
+        /// independent requests that `level_requests` are worth: fewer if those of a wave of clients, or those that meet one queue, share their fate
         level_independent: f64 ["requests"],
         /// 95 % Wilson interval of level_good ÷ level_requests with `level_independent` requests: lower end
         lower: f64 ["1"],

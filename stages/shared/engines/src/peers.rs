@@ -85,7 +85,7 @@ mod tests {
         let mut arguments = PeerArguments {
             first: vec!["--workers".into()],
             each: vec!["{url}".into()],
-            join: None,
+            ..PeerArguments::default()
         };
         assert_eq!(
             arguments.render(&peers),

@@ -30,8 +30,7 @@ impl Place<'_> {
         let effects = complete.iter();
         let effects = effects.map(|(pair, a, b)| Some((at(pair), scale.effect(*a, *b)?)));
         let extremes = Extremes::of(&names, effects.collect::<Option<Vec<_>>>()?)?;
-        let mut rows: Vec<(Vec<Scalar>, &(&Pair, f64, f64))> =
-            complete.iter().map(|row| (at(row.0), row)).collect();
+        let mut rows: Vec<_> = complete.iter().map(|row| (at(row.0), row)).collect();
         rows.sort_by(|a, b| contract::compare_all(&a.0, &b.0));
         let coordinates = rows.chunk_by(|a, b| a.0 == b.0).map(|rows| {
             let effect = self.effect_at(scale, rows.iter().map(|(_, row)| *row), doubt);
