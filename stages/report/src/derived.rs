@@ -206,7 +206,10 @@ fn limits(data: &Data) -> Result<Table, Miss> {
         say(
             "confounds",
             "",
-            format!("{confounds} values of the environment differ although no axis sets them"),
+            match confounds {
+                1 => "1 value of the environment differs although no axis sets it".to_owned(),
+                n => format!("{n} values of the environment differ although no axis sets them"),
+            },
         );
     }
     for input in data.stages().iter().filter(|s| s.kind == "verify") {

@@ -108,12 +108,20 @@ const MADE_OF: [(&str, &[&str]); 2] = [
     ("model", &["model", "model_name", "command", "limits"]),
 ];
 
+/// Returns a facet as the server of a group names it: `command.arguments` for `roles.router.server.command.arguments`.
+fn within_role(key: &str) -> &str {
+    let of_role = key.strip_prefix("roles.");
+    let of_server = of_role.and_then(|rest| rest.split_once(".server."));
+    of_server.map_or(key, |(_, own)| own)
+}
+
 /// Returns the choices behind a facet. If a stage has several descriptors, the facet's first part names one
 /// (`environment.engine.version`).
 fn choices_behind(key: &str) -> impl Iterator<Item = &'static str> {
     let outputs = ["environment.", "server.", "host."];
     let within = outputs.iter().find_map(|output| key.strip_prefix(output));
-    let part = within.unwrap_or(key).split('.').next().unwrap_or(key);
+    let own = within_role(within.unwrap_or(key));
+    let part = own.split('.').next().unwrap_or(own);
     MADE_OF
         .iter()
         .filter(move |(choice, made)| {
@@ -221,9 +229,10 @@ fn states<'a>(
         .collect();
     for (key, state) in &mut states {
         // The command and the limits of a server follow from its settings and nothing else.
+        let own = within_role(key);
         let made = ["command.", "limits."]
             .iter()
-            .any(|part| key.starts_with(part));
+            .any(|part| own.starts_with(part));
         if made && matches!(*state, "confound" | "unmatched") && !planned.is_empty() {
             let mut by_plan: BTreeMap<Vec<Option<&String>>, Option<&String>> = BTreeMap::new();
             let follows = sides.iter().all(|facets| {
@@ -536,6 +545,10 @@ mod tests {
         assert_eq!(behind("engine.version"), ["engine"]);
         assert_eq!(behind("environment.model.title"), ["model"]);
         assert_eq!(behind("server.command.program"), ["engine", "model"]);
+        assert_eq!(
+            behind("server.roles.router.server.command.program"),
+            ["engine", "model"]
+        );
         assert_eq!(behind("host.cpu.model"), Vec::<&str>::new());
     }
 
