@@ -393,13 +393,14 @@ fn a_folder_of_a_run_and_a_parquet_file_are_shown_and_asked_like_a_study() {
     let counted = ask(&["sql", path, "select count(*) as n from requests", "--csv"]).ok();
     assert_eq!(counted.stdout.trim(), "n\n5");
     assert!(ask(&["sql", path]).ok().stdout.contains("chunks"));
-    let unknown = ask(&["show", path, "request"]);
-    assert_eq!(unknown.code, Some(5));
-    assert!(
-        unknown.stderr.contains("its tables: cell, chunks"),
-        "{}",
-        unknown.stderr
-    );
+    for (name, remedy) in [
+        ("request", "did you mean `requests`?"),
+        ("zzzz", "cell, chunks"),
+    ] {
+        let unknown = ask(&["show", path, name]);
+        assert_eq!(unknown.code, Some(5));
+        assert!(unknown.stderr.contains(remedy), "{}", unknown.stderr);
+    }
 }
 
 #[test]
