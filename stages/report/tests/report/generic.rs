@@ -166,7 +166,7 @@ fn a_difference_that_no_axis_sets_is_a_confound() {
         "{text}"
     );
     assert!(
-        text.contains("1 values of the environment differ"),
+        text.contains("1 value of the environment differs"),
         "{text}"
     );
 }
