@@ -213,7 +213,7 @@ pub(crate) fn to_copy(word: &str) -> String {
             '\'' | '\\' => text.extend(['\\', c]),
             c if is_hidden(c) => {
                 for byte in c.encode_utf8(&mut [0; 4]).bytes() {
-                    // Three digits, so that a digit that follows is no part of it.
+                    // Always three digits, so that a digit after the escape does not become part of it.
                     let _ = write!(text, "\\{byte:03o}");
                 }
             }

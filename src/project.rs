@@ -205,7 +205,7 @@ pub(crate) fn shown(path: &Path) -> String {
 /// Returns the same form of a path as one word of a command to copy.
 pub(crate) fn in_shell(path: &Path) -> String {
     let path = shortest(path);
-    // It is no option.
+    // It is not an option.
     let own = if path.starts_with('-') { "./" } else { "" };
     to_copy(&format!("{own}{path}"))
 }

@@ -104,7 +104,7 @@ mod tests {
         let made = tempfile::Builder::new()
             .prefix("run-")
             .tempfile_in(nowhere)
-            .expect_err("there is no such folder");
+            .expect_err("the folder does not exist");
         let message = StoreError::Io(nowhere.to_owned(), made).to_string();
         assert_eq!(
             message,

@@ -75,17 +75,7 @@ pub(super) fn rules<'n>(
             draft.route(&["exclude"])
         };
         route.extend([Step::Index(index), Step::Key("where".into())]);
-        let mut out = Vec::new();
-        let choice = choice(
-            &place,
-            &draft.over,
-            axes,
-            context.parameters,
-            &route,
-            &mut out,
-        );
-        out.into_iter().for_each(|m| context.sink.add(m));
-        if let Some(choice) = choice {
+        if let Some(choice) = checked_choice(&place, draft, axes, context, &route) {
             rules.push(Rule {
                 choice,
                 node,
@@ -107,16 +97,28 @@ fn check_labels(node: &Node, draft: &Draft, axes: &Axes, context: &Context, inde
     };
     let mut route = draft.route(&["exclude"]);
     route.push(Step::Index(index));
+    checked_choice(&place, draft, axes, context, &route);
+}
+
+/// Reads the labels that a rule of a stage selects, and reports what is wrong with them.
+fn checked_choice(
+    place: &Node,
+    draft: &Draft,
+    axes: &Axes,
+    context: &Context,
+    route: &[Step],
+) -> Option<Choice> {
     let mut out = Vec::new();
-    choice(
-        &place,
+    let choice = choice(
+        place,
         &draft.over,
         axes,
         context.parameters,
-        &route,
+        route,
         &mut out,
     );
     out.into_iter().for_each(|m| context.sink.add(m));
+    choice
 }
 
 /// Returns the reason in an entry.

@@ -95,16 +95,19 @@ fn a_verdict_over_sides_measured_one_after_the_other_says_so_and_names_the_start
     assert!(reason.contains("slow was measured before fast"), "{reason}");
 }
 
+/// Each table, and its column that has the note about the order.
+const NOTED: [(&str, &str); 4] = [
+    ("paired", "verdict_reason"),
+    ("unpaired", "verdict_reason"),
+    ("ranked", "evidence"),
+    ("crossed", "resolution"),
+];
+
 #[test]
 fn sides_measured_in_turns_or_at_unknown_times_have_no_note() {
     for second in [in_turns, |_: &str, _: i64| None, |_: &str, _: i64| Some(7)] {
         let done = judged(second, &json!({}));
-        for (name, column) in [
-            ("paired", "verdict_reason"),
-            ("unpaired", "verdict_reason"),
-            ("ranked", "evidence"),
-            ("crossed", "resolution"),
-        ] {
+        for (name, column) in NOTED {
             let said = text(&done, name, column);
             assert!(!said.contains("measured before"), "{name}: {said}");
         }
@@ -131,12 +134,7 @@ fn a_side_that_came_first_in_each_unit_is_named_although_the_units_alternate() {
     let done = judged(first, &json!({}));
     let note = "fast was measured before slow in each of the 6 units (rep), so the effect contains any drift of the machine \
                 within a unit";
-    for (name, column) in [
-        ("paired", "verdict_reason"),
-        ("unpaired", "verdict_reason"),
-        ("ranked", "evidence"),
-        ("crossed", "resolution"),
-    ] {
+    for (name, column) in NOTED {
         let said = text(&done, name, column);
         assert!(said.ends_with(note), "{name}: {said}");
         let lineage = table(&done, &format!("{name}.lineage"));

@@ -185,7 +185,8 @@ mod tests {
             };
             assert!(why.contains(&format!("more than {most} bytes")), "{why}");
         }
-        let GitError::Lock(why) = lock_at(&lock, "HEAD").expect_err("it is no lock") else {
+        let GitError::Lock(why) = lock_at(&lock, "HEAD").expect_err("the file is not a lock")
+        else {
             panic!("another reason");
         };
         assert!(!why.contains("more than"), "{why}");

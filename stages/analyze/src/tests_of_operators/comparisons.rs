@@ -423,7 +423,7 @@ fn a_pooled_comparison_says_that_the_direction_changes_with_the_level() {
             assert!(!reason.contains("direction"), "{operator}: {reason}");
         }
     }
-    // Opposite effects that cancel are no evidence of equality either.
+    // Opposite effects that cancel do not show equality either.
     let (_, verdict, reason) = judged("paired-comparison", &paired, [-0.3, 0.0, 0.3]);
     assert_eq!(verdict, "no evidence");
     assert!(reason.contains("the direction changes"), "{reason}");

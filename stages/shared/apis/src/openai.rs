@@ -53,7 +53,7 @@ fn common(generation: &Generation<'_>) -> Map<String, Value> {
 }
 
 pub(super) fn read(event: &Value) -> Reading {
-    // What belongs to another choice is no part of this answer.
+    // Text of another choice does not belong to this answer.
     let choice = match &event["choices"][0] {
         choice if is_first(choice) => choice,
         _ => &Value::Null,
