@@ -76,6 +76,7 @@ mod slips;
 mod slurm;
 mod sql;
 mod ssh;
+mod ssh_groups;
 mod steps;
 mod strained;
 mod strangers;

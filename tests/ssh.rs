@@ -147,7 +147,7 @@ impl Drop for Sshd {
 }
 
 /// Writes a study with an engine on the host into a project. The host already has the engine's packages.
-fn study(sshd: &Sshd, requests: u32) -> Project {
+pub(crate) fn study(sshd: &Sshd, requests: u32) -> Project {
     let project = Project::finished();
     let there = sshd.there();
     copy_folder(

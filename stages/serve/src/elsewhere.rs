@@ -27,6 +27,10 @@ impl Elsewhere {
         host.map(|host| Some(Self(host))).map_err(wrong)
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.0.name
+    }
+
     /// Returns a port of the host on which nothing listens at the moment.
     pub(crate) fn free_port(&self, job: &Job<'_>) -> Result<u16, Failure> {
         let answer = self.0.call(&["port"], &Json::Null, job.control)?;

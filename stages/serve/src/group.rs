@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use artifacts::Store;
 use contract::{LiveMember, RoleDescriptor, ServerDescriptor, ServerStart};
-use engines::{Peer, uses_side_port};
+use engines::{Peer, PeerArguments, uses_side_port};
 use pipeline::process::Spawner;
 use pipeline::suggest::remedy;
 use pipeline::{Done, Effect, Failure, Input, Job, Json, Lease, Output, Problem};
@@ -15,8 +15,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::part::Part;
+use crate::reach::{Addresses, Home};
 use crate::stage::{Settings, live};
 use crate::start::{Manner, Readiness, Server};
+use crate::together::{self, waves};
 
 /// The variable that selects the GPUs of a process.
 const GPUS: &str = "CUDA_VISIBLE_DEVICES";
@@ -221,35 +223,48 @@ impl<'a> Plan<'a> {
         self.whole(described.collect())
     }
 
-    /// Starts the members one after the other and waits for each.
+    /// Starts the members, [side by side](waves) where nothing speaks against it, and waits for each.
     ///
     /// # Errors
-    /// If a member does not become ready. The members before it are stopped.
+    /// If a member does not become ready. The others are stopped.
     pub(crate) fn start(
         &self,
-        spawner: &dyn Fn() -> Result<Arc<Spawner>, Failure>,
+        spawner: &(dyn Fn() -> Result<Arc<Spawner>, Failure> + Sync),
         job: &Job<'_>,
     ) -> Result<Done, Failure> {
         let mut group = Group::default();
-        let mut addresses: BTreeMap<&str, Vec<Peer>> = BTreeMap::new();
-        let (mut described, mut warnings) = (Vec::new(), Vec::new());
+        let homes = self.homes()?;
+        let mut addresses: BTreeMap<&str, Vec<Addresses>> = BTreeMap::new();
+        let (mut described, mut warnings) = (BTreeMap::new(), Vec::new());
         let (mut whole, mut starts) = (None, Vec::new());
-        for planned in &self.roles {
-            let mut of_first = None;
-            for number in 0..planned.role.count {
+        let roles: Vec<_> = self
+            .roles
+            .iter()
+            .map(|r| (r.name.as_str(), &r.role))
+            .collect();
+        for wave in waves(&roles) {
+            let members = wave.iter().map(|(index, number)| {
+                let planned = &self.roles[*index];
                 let member = format!("{}-{number}", planned.name);
-                let manner = manner(planned, &member, number, &addresses);
-                let server = planned.part.start(&manner, spawner, job);
-                let server = server.map_err(|failure| of_role(&member, failure))?;
+                let home = &homes[planned.name.as_str()];
+                (
+                    &planned.part,
+                    manner(planned, &member, *number, &addresses, home),
+                )
+            });
+            let servers = together::start(&members.collect::<Vec<_>>(), spawner, job)?;
+            for ((index, number), server) in wave.into_iter().zip(servers) {
+                let planned = &self.roles[index];
+                let member = format!("{}-{number}", planned.name);
                 addresses
                     .entry(&planned.name)
                     .or_default()
-                    .push(server.peer());
+                    .push(server.addresses(homes[planned.name.as_str()].clone()));
                 let (descriptor, doubts) = planned
                     .part
                     .describe(&server)
                     .map_err(|failure| of_role(&member, failure))?;
-                if let Some(first) = &of_first {
+                if let Some((_, first)) = described.get(&index) {
                     alike(planned, &member, first, &descriptor)?;
                 }
                 warnings.extend(doubts.iter().map(|doubt| format!("{member}: {doubt}")));
@@ -281,10 +296,10 @@ impl<'a> Plan<'a> {
                 if planned.name == self.loaded {
                     whole.get_or_insert(live);
                 }
-                of_first.get_or_insert(descriptor);
+                described.entry(index).or_insert((planned, descriptor));
             }
-            described.extend(of_first.map(|descriptor| (planned, descriptor)));
         }
+        let described = described.into_values().collect();
         let mut whole =
             whole.ok_or_else(|| Failure::failed(format!("no role is `{}`", self.loaded)))?;
         // Each member is sampled under its own name.
@@ -299,6 +314,30 @@ impl<'a> Plan<'a> {
             observations: BTreeMap::from([("loaded_role".to_owned(), json!(self.loaded))]),
             warnings,
         })
+    }
+
+    /// Returns where the members of each role run.
+    ///
+    /// # Errors
+    /// If members do not reach the servers that they get as peers.
+    fn homes(&self) -> Result<BTreeMap<&str, Home>, Failure> {
+        let mut homes = BTreeMap::new();
+        for planned in &self.roles {
+            let home = planned.part.home()?;
+            for (slot, behind) in &planned.role.peers {
+                let its = self.roles.iter().find(|other| other.name == *behind);
+                // The user names the address of a server that already runs.
+                let its = its.filter(|other| other.part.running() == 0);
+                let (Some(its), Some(its_home)) = (its, homes.get(behind.as_str())) else {
+                    continue;
+                };
+                let arguments = planned.part.engine.launch.peers.get(slot);
+                let by_side_port = arguments.is_some_and(PeerArguments::name_side_ports);
+                home.reaches(&planned.name, (&its.name, its_home), by_side_port)?;
+            }
+            homes.insert(planned.name.as_str(), home);
+        }
+        Ok(homes)
     }
 
     /// Describes the group: the loaded role, and every role.
@@ -362,13 +401,15 @@ fn manner(
     planned: &Planned<'_>,
     member: &str,
     number: u32,
-    addresses: &BTreeMap<&str, Vec<Peer>>,
+    addresses: &BTreeMap<&str, Vec<Addresses>>,
+    home: &Home,
 ) -> Manner {
     let gpus = planned.role.gpus.get(number as usize);
     let peers = planned.role.peers.iter().flat_map(|(slot, role)| {
         let arguments = planned.part.engine.launch.peers.get(slot);
-        let peers = addresses.get(role.as_str()).map_or(&[][..], Vec::as_slice);
-        arguments.map_or_else(Vec::new, |a| a.render(peers))
+        let peers = addresses.get(role.as_str()).into_iter().flatten();
+        let peers: Vec<Peer> = peers.map(|peer| peer.seen_from(home).clone()).collect();
+        arguments.map_or_else(Vec::new, |a| a.render(&peers))
     });
     Manner {
         member: Some(member.to_owned()),
@@ -380,6 +421,7 @@ fn manner(
             .collect(),
         ready: planned.role.ready,
         number: number as usize,
+        ..Manner::default()
     }
 }
 
@@ -469,7 +511,7 @@ fn have_side_ports(
     Ok(())
 }
 
-fn of_role(name: &str, failure: Failure) -> Failure {
+pub(crate) fn of_role(name: &str, failure: Failure) -> Failure {
     Failure {
         reason: format!("`{name}`: {}", failure.reason),
         ..failure

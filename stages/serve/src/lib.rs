@@ -12,10 +12,12 @@ mod group;
 mod part;
 mod probe;
 mod process;
+mod reach;
 mod ready;
 mod remote;
 mod stage;
 mod start;
+mod together;
 
 pub use remote::run_order;
 pub use stage::Serve;

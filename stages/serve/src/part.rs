@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::describe::{describe, drafts};
 use crate::probe::probe;
+use crate::reach::Home;
 use crate::ready;
 use crate::start::{Manner, Server, ToLaunch, attach, start};
 
@@ -94,6 +95,14 @@ impl<'a> Part<'a> {
             .map_err(|e| Failure::failed(format!("the provisioned environment is unreadable: {e}")))
     }
 
+    /// Returns where its servers run.
+    ///
+    /// # Errors
+    /// If nothing is prepared.
+    pub(crate) fn home(&self) -> Result<Home, Failure> {
+        Home::of(&self.live()?)
+    }
+
     /// Describes an engine that needs no server, because each load cell starts its worker.
     ///
     /// # Errors
@@ -139,7 +148,7 @@ impl<'a> Part<'a> {
     pub(crate) fn start(
         &self,
         manner: &Manner,
-        spawner: &dyn Fn() -> Result<Arc<Spawner>, Failure>,
+        spawner: &(dyn Fn() -> Result<Arc<Spawner>, Failure> + Sync),
         job: &Job<'_>,
     ) -> Result<Server, Failure> {
         if let Some(consent) = self.engine.consent(&self.settings) {

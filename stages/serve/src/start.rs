@@ -1,10 +1,11 @@
 //! One server under a lease: started here and awaited, or found running and left alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use contract::{LiveElsewhere, LiveEnvironment, ReadyProof, ServerStart};
@@ -20,12 +21,16 @@ use serde::{Deserialize, Serialize};
 use crate::elsewhere::Elsewhere;
 use crate::probe::check_exporters;
 use crate::process::{Contained, Hanging, Process};
+use crate::reach::{Addresses, Home};
 use crate::ready::{self, Life, NotReady, Ready, Wanted};
 
 const HOST: &str = "127.0.0.1";
 
 /// The number of further ports tried if another program takes one first.
 const PORT_ATTEMPTS: u32 = 3;
+
+/// The number of ports, the last ones that were given, which are not given again.
+const GIVEN_PORTS: usize = 1_000;
 
 /// The interval between two reads of a starting engine's log.
 const LOG_EVERY: Duration = Duration::from_secs(1);
@@ -43,6 +48,8 @@ pub(crate) struct Server {
     pub(crate) process: Option<Process>,
     /// The second port that it listens on, if it was given one.
     side_port: String,
+    /// The port that it listens on there, if it runs on another host.
+    port_there: Option<u16>,
     /// The URL that shows whether a server that was found running is alive.
     health: Option<String>,
     pub(crate) live: Json,
@@ -64,6 +71,7 @@ impl Server {
             model,
             process,
             side_port: String::new(),
+            port_there: None,
             health,
             live: Json::Null,
             elsewhere: None,
@@ -74,7 +82,25 @@ impl Server {
 
 impl Server {
     /// Returns how other servers address it.
-    pub(crate) fn peer(&self) -> Peer {
+    pub(crate) fn addresses(&self, home: Home) -> Addresses {
+        let here = self.peer();
+        let at_home = self.port_there.map_or_else(
+            || here.clone(),
+            |port| Peer {
+                url: format!("http://{HOST}:{port}"),
+                host: HOST.to_owned(),
+                port: port.to_string(),
+                ..here.clone()
+            },
+        );
+        Addresses {
+            here,
+            at_home,
+            home,
+        }
+    }
+
+    fn peer(&self) -> Peer {
         let url = self.site.url().trim_end_matches('/');
         let address = url.split_once("://").map_or(url, |(_, address)| address);
         let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
@@ -138,12 +164,24 @@ fn refuses(url: &str) -> bool {
     TcpStream::connect((HOST, port)).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Returns a port on which nothing listens at the moment.
+/// Returns a port on which nothing listens at the moment. Servers that start side by side get different ones: if two got the
+/// same, the first to listen would answer for both.
 fn free_port() -> Result<u16, Failure> {
-    let bound = TcpListener::bind((HOST, 0)).and_then(|l| l.local_addr());
-    bound
-        .map(|address| address.port())
-        .map_err(|e| Failure::failed(format!("no free port on {HOST}: {e}")))
+    static GIVEN: Mutex<VecDeque<u16>> = Mutex::new(VecDeque::new());
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        let bound = TcpListener::bind((HOST, 0)).and_then(|l| l.local_addr());
+        let port = bound
+            .map_err(|e| Failure::failed(format!("no free port on {HOST}: {e}")))?
+            .port();
+        if !given.contains(&port) {
+            given.push_back(port);
+            if given.len() > GIVEN_PORTS {
+                given.pop_front();
+            }
+            return Ok(port);
+        }
+    }
 }
 
 /// What to launch, and how.
@@ -173,6 +211,8 @@ pub(crate) struct Manner {
     pub(crate) ready: Readiness,
     /// Its number among the members of its role, from 0.
     pub(crate) number: usize,
+    /// Set when a server that starts side by side with it fails.
+    pub(crate) others_failed: Arc<AtomicBool>,
 }
 
 impl Default for Manner {
@@ -184,7 +224,21 @@ impl Default for Manner {
             environment: BTreeMap::new(),
             ready: Readiness::Token,
             number: 0,
+            others_failed: Arc::default(),
         }
+    }
+}
+
+impl Manner {
+    /// Returns what its start waits for.
+    fn waiting(&self) -> String {
+        let waits_for = match self.ready {
+            Readiness::Token => "its first token",
+            Readiness::Models => "its list of models",
+            Readiness::Health => "its health check",
+        };
+        let whose = self.member.as_ref().map(|member| format!("{member}: "));
+        format!("{}waiting for {waits_for}", whose.unwrap_or_default())
     }
 }
 
@@ -307,25 +361,19 @@ pub(crate) fn start(
                 Process::start(spawner, engine, live, &rendered, &manner.log, hanging, job)?
             }
         };
-        let waits_for = match manner.ready {
-            Readiness::Token => "its first token",
-            Readiness::Models => "its list of models",
-            Readiness::Health => "its health check",
-        };
-        let whose = manner.member.as_ref().map(|member| format!("{member}: "));
-        let waiting = format!("{}waiting for {waits_for}", whose.unwrap_or_default());
-        job.control.progress(1, Some(3), waiting);
+        job.control.progress(1, Some(3), manner.waiting());
         let site = site(&format!("http://{HOST}:{here}"), &engine.launch, job.files)?;
         let mut names = [name, live.model_path.as_str()];
         if engine.launch.named_as_given {
             names.reverse();
         }
-        match started(engine, &site, names, manner.ready, &mut process, job) {
+        match started(engine, &site, names, manner, &mut process, job) {
             Ok(ready) => {
                 let elsewhere = there.as_ref().map(|there| there.sampler([here, port]));
                 return Ok(Server {
                     elsewhere,
                     side_port: paths.side_port,
+                    port_there: there.as_ref().map(|_| port),
                     start: Some(began.until(&ready, manner.ready)),
                     ..Server::new(site, ready.model, Some(process), engine)
                 });
@@ -383,7 +431,7 @@ struct LogTail {
 
 impl LogTail {
     /// Reports new lines, at most once a second. If there are many, reports only the last ones.
-    fn tell(&mut self, process: &mut Process, job: &Job<'_>) {
+    fn tell(&mut self, process: &mut Process, manner: &Manner, job: &Job<'_>) {
         if self.last.is_some_and(|last| last.elapsed() < LOG_EVERY) {
             return;
         }
@@ -400,8 +448,7 @@ impl LogTail {
             .collect();
         let from = lines.len().saturating_sub(LINES_AT_ONCE);
         if !lines.is_empty() {
-            let what = "waiting for its first token";
-            job.control.log(what, lines[from..].to_vec());
+            job.control.log(manner.waiting(), lines[from..].to_vec());
         }
     }
 }
@@ -410,7 +457,7 @@ fn started(
     engine: &Engine,
     site: &Site,
     [name, path]: [&str; 2],
-    proof: Readiness,
+    manner: &Manner,
     process: &mut Process,
     job: &Job<'_>,
 ) -> Result<Ready, Failure> {
@@ -422,13 +469,17 @@ fn started(
         site,
         models: &models,
         limit,
-        proof,
+        proof: manner.ready,
         stage_of_life: Life::Starting,
     };
     let mut said = LogTail::default();
     let ready = ready::wait(&wanted, &mut |failed| {
-        said.tell(process, job);
+        said.tell(process, manner, job);
         job.control.check().and_then(|()| process.check())?;
+        if manner.others_failed.load(Ordering::SeqCst) {
+            let reason = "another server of the group failed";
+            return Err(Failure::failed(reason));
+        }
         failed.map_or(Ok(()), |complaint| {
             process.check_failed(&engine.title, complaint)
         })

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use pipeline::process::group_members;
-use pipeline::{CellStatus, Control, Done, Failure, Json, Output, StageKind};
+use pipeline::{CellStatus, Control, Done, Failure, Input, Json, Output, StageKind};
 use serde_json::json;
 use serve::Serve;
 use support::{Bench, text};
@@ -72,6 +72,14 @@ fn main() -> ExitCode {
             "a_setting_that_the_engine_lacks_is_reported_with_the_name_of_the_engine",
             lacking_setting,
         ),
+        (
+            "members_with_gpus_of_their_own_start_side_by_side_and_others_after_them",
+            side_by_side,
+        ),
+        (
+            "a_member_that_fails_stops_those_that_start_beside_it",
+            fails_beside_others,
+        ),
     ])
 }
 
@@ -123,16 +131,110 @@ fn shell(script: &str) -> Json {
     })
 }
 
+/// Imitates an engine that writes its steps to a file. It serves after it has seen what it waits for in that file.
+const MEMBER: &str = r#"
+import http.server, json, os, sys, time
+port, path = int(sys.argv[1]), sys.argv[2]
+gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+def say(step):
+    with open(path, "a") as file:
+        file.write(f"{step} {gpus}\n")
+say("starts")
+while not eval(os.environ["WAITS"], {"said": open(path).read(), "gpus": gpus}):
+    time.sleep(0.01)
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.answer({"data": [{"id": "tiny"}]})
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.answer({"choices": [{"text": "a"}], "usage": {"completion_tokens": 1}})
+    def answer(self, body):
+        body = json.dumps(body).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+server = http.server.HTTPServer(("127.0.0.1", port), Handler)
+say("serves")
+server.serve_forever()
+"#;
+
+/// Starts four members, the last two on the GPUs of the first two. Returns the steps that they wrote.
+fn four_members(bench: &Bench, waits: &str) -> (Result<Done, Failure>, String) {
+    let path = bench.folder.path().join("steps");
+    std::fs::write(&path, "").unwrap();
+    let definition = json!({
+        "title": "Member", "version": "1.0", "stop": {"grace-s": 0.1},
+        "launch": {
+            "program": {"installed": "python3"},
+            "arguments": ["-c", MEMBER, "{port}", path.to_str().unwrap()],
+            "environment": {"WAITS": waits},
+        },
+    });
+    let roles = json!({"server": {"count": 4, "gpus": ["0", "1,2", "2, 0", "1"]}});
+    let input = environment_of(bench, &definition);
+    let control = Control::quiet();
+    let parameters = json!({"settings": {}, "roles": roles});
+    let done = bench.run(&serve(), &parameters, &[input], &control);
+    (done, std::fs::read_to_string(path).unwrap())
+}
+
+fn side_by_side() {
+    let bench = Bench::new();
+    // Each waits for the start of the one beside it: one after the other, they would wait for ever.
+    let waits = "said.count('starts') >= (2 if gpus in ('0', '1,2') else 4)";
+    let (done, steps) = four_members(&bench, waits);
+    let mut done = done.unwrap();
+    let steps: Vec<&str> = steps.lines().collect();
+    let (first, second) = steps.split_at(4);
+    let sorted = |steps: &[&str]| {
+        let mut steps = steps.to_vec();
+        steps.sort_unstable();
+        steps.join(", ")
+    };
+    assert_eq!(sorted(first), "serves 0, serves 1,2, starts 0, starts 1,2");
+    assert_eq!(
+        sorted(second),
+        "serves 1, serves 2, 0, starts 1, starts 2, 0"
+    );
+    let live = done.lease.as_ref().unwrap().live().clone();
+    let members: Vec<Json> = live["members"].as_array().unwrap().clone();
+    let pairs = members.iter().map(|m| (&m["name"], &m["gpus"]));
+    let pairs = json!(pairs.collect::<Vec<_>>());
+    assert_eq!(
+        pairs,
+        json!([
+            ["server-0", "0"],
+            ["server-1", "1,2"],
+            ["server-2", "2, 0"],
+            ["server-3", "1"]
+        ])
+    );
+    assert_eq!(bench.leases(), 4);
+    done.lease.take().unwrap().release();
+    assert_eq!(bench.leases(), 0);
+}
+
+fn fails_beside_others() {
+    let bench = Bench::new();
+    // The second ends once the first has started, which would wait for ever.
+    let waits = "gpus == '1,2' and 'starts 0' in said and 1 / 0";
+    let (done, steps) = four_members(&bench, waits);
+    let failure = done.err().unwrap();
+    assert!(
+        failure.reason.starts_with("`server-1`: the engine exited"),
+        "{failure}"
+    );
+    assert!(failure.reason.contains("ZeroDivisionError"), "{failure}");
+    assert_eq!(steps.matches("starts").count(), 2, "{steps}");
+    assert_eq!(bench.leases(), 0);
+}
+
 fn serve() -> Serve {
     Serve::through(std::env::current_exe().unwrap())
 }
 
-fn try_run(
-    bench: &Bench,
-    definition: &Json,
-    settings: &Json,
-    control: &Control,
-) -> Result<Done, Failure> {
+fn environment_of(bench: &Bench, definition: &Json) -> Input {
     let program = definition["launch"]["program"]["installed"]
         .as_str()
         .into_iter();
@@ -143,11 +245,20 @@ fn try_run(
     });
     let live =
         json!({"bin": program.collect::<Vec<_>>(), "packages": null, "model_path": "/nowhere"});
-    let input = bench.input(
+    bench.input(
         "provision",
         &[Output::json("environment", &environment)],
         live,
-    );
+    )
+}
+
+fn try_run(
+    bench: &Bench,
+    definition: &Json,
+    settings: &Json,
+    control: &Control,
+) -> Result<Done, Failure> {
+    let input = environment_of(bench, definition);
     bench.run(&serve(), &json!({"settings": settings}), &[input], control)
 }
 
