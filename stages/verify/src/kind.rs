@@ -83,7 +83,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        23
+        24
     }
 
     /// `/` divides integers without truncating them. Other gates stay as they were.

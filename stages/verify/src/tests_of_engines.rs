@@ -527,3 +527,49 @@ fn a_cache_that_a_setting_switches_off_is_known_to_be_cold_only_by_the_engines_d
     group["roles"] = json!({"router": {"server": {"engine": {"name": "r"}, "settings": {}}}});
     assert_eq!(both(&group, caches()), unknown);
 }
+
+#[test]
+fn roles_that_only_one_side_has_are_settings_and_their_hosts_and_models_are_compared_with_all_servers()
+ {
+    let server = |engine: &str, host: &str, weights: &str| {
+        json!({
+            "engine": {"name": engine, "version": "1", "source": "packaged"}, "model": {"sha256": weights},
+            "settings": {}, "facets": {"cpu_model": host},
+        })
+    };
+    let group = |roles: &[(&str, Json)]| {
+        let mut group = server("router", "c", "00");
+        let of_role = |(name, server): &(&str, Json)| {
+            (
+                (*name).to_owned(),
+                json!({"count": 1, "gpus": [], "server": server}),
+            )
+        };
+        let front = ("router", server("router", "c", "00"));
+        group["roles"] = roles.iter().chain([&front]).map(of_role).collect();
+        group
+    };
+    let replicated = group(&[("replica", server("x", "c", "00"))]);
+    // Nothing is known of the caches of these cells.
+    let differs = ("differs".to_owned(), "unknown".to_owned());
+    let equal = ("equal".to_owned(), "unknown".to_owned());
+    let other = ("differs".to_owned(), "not-comparable".to_owned());
+    let split = |host: &str, weights: &str| {
+        let decode = server("x", host, weights);
+        group(&[("prefill", server("x", "c", "00")), ("decode", decode)])
+    };
+    let both = [&replicated, &split("c", "00")];
+    assert_eq!(facet(both, "settings"), differs);
+    for name in ["host", "model", "engine"] {
+        assert_eq!(facet(both, name), equal, "{name}");
+    }
+    // A single server, too, has a host and a model.
+    let single = server("router", "c", "00");
+    for name in ["host", "model"] {
+        assert_eq!(facet([&single, &replicated], name), equal, "{name}");
+    }
+    // One role with another host or other weights is enough.
+    assert_eq!(facet([&replicated, &split("d", "00")], "host"), other);
+    assert_eq!(facet([&split("d", "00"), &replicated], "host"), other);
+    assert_eq!(facet([&replicated, &split("c", "11")], "model"), other);
+}

@@ -1,6 +1,6 @@
 //! What a cell was measured with, as comparable paths and values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use contract::{DECLARED, EngineSource, OF_ENGINE};
 use pipeline::Json;
@@ -23,6 +23,9 @@ pub(crate) const FACETS: [&str; 10] = [
     "settings",
 ];
 
+/// The facets of a server itself, whatever its settings.
+pub(crate) const OF_SERVERS: [&str; 3] = ["host", "model", "engine"];
+
 /// The contents of a cell's facet: values by path; `None` if unknown.
 pub(crate) type Values = Option<BTreeMap<String, String>>;
 
@@ -31,7 +34,7 @@ pub(crate) fn values(cell: &Cell<'_>, facet: &str) -> Values {
     let descriptor = cell.server.as_ref().map(|s| &s.descriptor);
     let mut all = of(cell, descriptor, facet)?;
     let roles = descriptor.and_then(|d| d["roles"].as_object());
-    if !["host", "model", "engine", "settings"].contains(&facet) {
+    if !OF_SERVERS.contains(&facet) && facet != "settings" {
         return Some(all);
     }
     for (name, role) in roles.into_iter().flatten() {
@@ -49,6 +52,62 @@ pub(crate) fn values(cell: &Cell<'_>, facet: &str) -> Values {
         }
     }
     Some(all)
+}
+
+/// Removes from the contents of a facet the roles that only one of two cells has, if a server of the other cell has the same
+/// contents: a further server on the same host is a difference in settings, not in the host.
+pub(crate) fn without_further_roles(sides: [(&Cell<'_>, &mut Values); 2]) {
+    let [(a, of_a), (b, of_b)] = sides;
+    let (Some(of_a), Some(of_b)) = (of_a, of_b) else {
+        return;
+    };
+    let (roles_a, roles_b) = (roles(a), roles(b));
+    let further_of_a = further([&roles_a, &roles_b], [of_a, of_b]);
+    let further_of_b = further([&roles_b, &roles_a], [of_b, of_a]);
+    of_a.retain(|path, _| !is_below(path, &further_of_a));
+    of_b.retain(|path, _| !is_below(path, &further_of_b));
+}
+
+/// Returns the names of the roles of the group that a cell loaded; none for a single server.
+pub(crate) fn roles(cell: &Cell<'_>) -> BTreeSet<String> {
+    let roles = cell
+        .server
+        .as_ref()
+        .and_then(|s| s.descriptor["roles"].as_object());
+    roles
+        .into_iter()
+        .flat_map(serde_json::Map::keys)
+        .cloned()
+        .collect()
+}
+
+fn is_below(path: &str, roles: &BTreeSet<&String>) -> bool {
+    let role = path.split_once('.').map(|(role, _)| role);
+    role.is_some_and(|role| roles.iter().any(|name| *name == role))
+}
+
+/// Returns the roles of a cell that the other cell lacks, and whose contents are those of one of its servers.
+fn further<'r>(
+    [own, others]: [&'r BTreeSet<String>; 2],
+    [values, others_values]: [&BTreeMap<String, String>; 2],
+) -> BTreeSet<&'r String> {
+    let below = |values: &BTreeMap<String, String>, role: &String| -> BTreeMap<String, String> {
+        let pairs = values.iter().filter_map(|(path, value)| {
+            let rest = path.strip_prefix(role.as_str())?.strip_prefix('.')?;
+            Some((rest.to_owned(), value.clone()))
+        });
+        pairs.collect()
+    };
+    let all = others.iter().collect();
+    let alone = others_values
+        .iter()
+        .filter(|(path, _)| !is_below(path, &all));
+    let alone = alone.map(|(path, value)| (path.clone(), value.clone()));
+    let mut servers = vec![alone.collect()];
+    servers.extend(others.iter().map(|role| below(others_values, role)));
+    own.difference(others)
+        .filter(|role| servers.contains(&below(values, role)))
+        .collect()
 }
 
 /// Returns the contents of a facet of a cell on one server. `prompts` is compared as a whole; `prompt-tokens` and

@@ -7,7 +7,9 @@ use contract::{ComparabilityRow, Row as _};
 pub(crate) use contract::{FacetStatus as Status, PairVerdict};
 use rayon::prelude::*;
 
-use super::facets::{AS_DECLARED, FACETS, Values, prompts, values};
+use super::facets::{
+    AS_DECLARED, FACETS, OF_SERVERS, Values, prompts, roles, values, without_further_roles,
+};
 use super::{cache, tokens};
 use crate::gate::listed;
 use crate::sent_prompts;
@@ -75,6 +77,14 @@ pub(crate) fn pairs(stage: &Stage<'_>, across: &str, varies: &[String]) -> Vec<P
                 {
                     let sent = [a, b].map(|cell| prompts(&stage.cells[cell], Some(number)));
                     difference(facet, sent[0].as_ref(), sent[1].as_ref())
+                } else if OF_SERVERS.contains(facet)
+                    && roles(&stage.cells[a]) != roles(&stage.cells[b])
+                {
+                    let mut of_a = values[a][facet].clone();
+                    let mut of_b = values[b][facet].clone();
+                    let sides = [(&stage.cells[a], &mut of_a), (&stage.cells[b], &mut of_b)];
+                    without_further_roles(sides);
+                    difference(facet, of_a.as_ref(), of_b.as_ref())
                 } else {
                     difference(facet, values[a][facet].as_ref(), values[b][facet].as_ref())
                 };
