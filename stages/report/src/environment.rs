@@ -115,6 +115,12 @@ fn within_role(key: &str) -> &str {
     of_server.map_or(key, |(_, own)| own)
 }
 
+/// Returns the role of a group to which a facet belongs.
+fn role(key: &str) -> Option<&str> {
+    let of_role = key.strip_prefix("roles.")?;
+    of_role.split('.').next()
+}
+
 /// Returns the choices behind a facet. If a stage has several descriptors, the facet's first part names one
 /// (`environment.engine.version`).
 fn choices_behind(key: &str) -> impl Iterator<Item = &'static str> {
@@ -205,21 +211,37 @@ fn states<'a>(
         .flat_map(|facets| facets.keys())
         .map(String::as_str)
         .collect();
-    let values = |key: &str| {
+    let roles: Vec<BTreeSet<&str>> = sides
+        .iter()
+        .map(|facets| facets.keys().filter_map(|key| role(key)).collect())
+        .collect();
+    // The experiment alone decides which roles a group has. So a role's facets are compared where the role exists.
+    let with_role = |key: &str| {
+        let sides = sides.iter().zip(&roles);
         sides
-            .iter()
-            .map(|facets| facets.get(key))
+            .filter(|(_, roles)| role(key).is_none_or(|role| roles.contains(role)))
+            .map(|(facets, _)| *facets)
             .collect::<Vec<_>>()
     };
     let set_by_axes = set_by_axes(data, stage);
-    let state = |key: &str| match values(key).into_iter().collect::<BTreeSet<_>>() {
-        // Two unknown values are not known to be the same.
-        values if values.len() < 2 && values.iter().flatten().any(|v| is_unknown(v)) => "unknown",
-        values if values.len() < 2 => "same",
-        _ if set_by_axes.contains(last_segment(key)) => "planned",
-        _ if follows_choice(data, stage, key, &placed) => "follows",
-        values if values.contains(&None) => "unmatched",
-        _ => "confound",
+    let state = |key: &str| {
+        let with_role = with_role(key);
+        let everywhere = with_role.len() == sides.len();
+        let values: BTreeSet<_> = with_role.iter().map(|facets| facets.get(key)).collect();
+        match Vec::from_iter(values)[..] {
+            // Two unknown values are not known to be the same.
+            [Some(value)] if is_unknown(value) => "unknown",
+            // The number of members stands for the role itself.
+            [_] if !everywhere && role(key).is_some_and(|r| *key == format!("roles.{r}.count")) => {
+                "planned"
+            }
+            [_] if !everywhere => "follows",
+            [_] | [] => "same",
+            _ if set_by_axes.contains(last_segment(key)) => "planned",
+            _ if follows_choice(data, stage, key, &placed) => "follows",
+            [None, ..] => "unmatched",
+            _ => "confound",
+        }
     };
     let mut states: BTreeMap<&str, &'static str> =
         keys.iter().map(|key| (*key, state(key))).collect();

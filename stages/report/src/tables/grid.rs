@@ -165,6 +165,9 @@ pub(crate) fn cell(
     Ok(escape(&text.map_err(missed)?))
 }
 
+/// The widest column in characters that is aligned: one long list of packages would fill every line with spaces.
+const WIDEST: usize = 72;
+
 /// Lines of cells; the first line has the headings.
 pub(crate) struct Grid {
     pub(crate) lines: Vec<Vec<String>>,
@@ -172,7 +175,7 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// Writes the lines as Markdown with aligned columns.
+    /// Writes the lines as Markdown with columns that are aligned up to [`WIDEST`].
     fn text(&self) -> String {
         let widths: Vec<usize> = (0..self.numeric.len())
             .map(|c| {
@@ -181,13 +184,13 @@ impl Grid {
                     .map(|l| width(&l[c]))
                     .max()
                     .unwrap_or(0)
-                    .max(3)
+                    .clamp(3, WIDEST)
             })
             .collect();
         let mut out = String::new();
         for (number, line) in self.lines.iter().enumerate() {
             for ((cell, width_wanted), right) in line.iter().zip(&widths).zip(&self.numeric) {
-                let space = " ".repeat(width_wanted - width(cell));
+                let space = " ".repeat(width_wanted.saturating_sub(width(cell)));
                 out.push_str(&if *right {
                     format!("| {space}{cell} ")
                 } else {

@@ -280,3 +280,34 @@ fn what_an_engine_from_an_axis_brings_with_it_is_no_confound() {
     );
     assert_eq!(states("llama-cpp"), ["confound"; 4]);
 }
+
+#[test]
+fn a_role_that_only_some_sides_have_follows_from_the_plan_and_is_compared_where_it_exists() {
+    let role = |weather: &str| json!({"count": 1, "server": {"api": "chat", "weather": weather}});
+    let alone = json!({"roles": {"router": role("a")}, "command": {"arguments": []}});
+    let states = |weather: [&str; 2]| {
+        let mut lab = lab(&alone);
+        for (cell, weather) in [0, 2].into_iter().zip(weather) {
+            let roles = json!({
+                "roles": {"router": role("a"), "replica": role(weather)},
+                "command": {"arguments": ["--worker", "{url of replica-0}"]},
+            });
+            let server = store_json(&lab.store, &roles);
+            lab.inputs[1].cells[cell]
+                .outputs
+                .insert("server".to_owned(), server);
+        }
+        let rows = "{% for d in rows(\"environment\") %}{{ d.show(\"key\") }} {{ d.show(\"kind\") }}; {% endfor %}";
+        lab.render_text(rows).unwrap().trim().to_owned()
+    };
+    let planned =
+        "command.arguments follows; roles.replica.count planned; roles.replica.server.api follows;";
+    assert_eq!(
+        states(["a", "a"]),
+        format!("{planned} roles.replica.server.weather follows;")
+    );
+    assert_eq!(
+        states(["a", "b"]),
+        format!("{planned} roles.replica.server.weather confound;")
+    );
+}
