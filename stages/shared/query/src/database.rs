@@ -13,7 +13,7 @@ use crate::functions;
 use crate::limits::Limits;
 use crate::sandbox::{self, Seen};
 use crate::text::{
-    as_written, first_word, mentioned, own_tables, place, says_order, with_real_division,
+    as_written, calls, first_word, mentioned, own_tables, place, says_order, with_real_division,
 };
 
 /// The number of instructions between two checks of the limits.
@@ -160,10 +160,14 @@ impl Database {
                             .to_owned(),
                     )
                 }
+                Error::SqliteFailure(_, Some(message)) if message == "integer overflow" => {
+                    QueryError::Failed(overflow(sql))
+                }
                 Error::SqliteFailure(_, Some(message)) => QueryError::Failed(message.clone()),
                 other => QueryError::Failed(other.to_string()),
             };
-            let columns = collect(statement, headings, limits, &failed)?;
+            let casts = mentioned(sql).contains("cast");
+            let columns = collect(statement, (headings, casts), limits, &failed)?;
             let columns = if says_order(sql) {
                 columns
             } else {
@@ -274,10 +278,42 @@ fn headings(statement: &Statement<'_>, tables: &BTreeMap<String, Loaded>) -> Vec
     statement.columns_with_metadata().map(heading).collect()
 }
 
-/// Runs a query and returns its columns.
+/// Explains that an integer became too large.
+fn overflow(sql: &str) -> String {
+    let calls: Vec<String> = calls(sql, &["sum", "abs"])
+        .into_iter()
+        .map(|call| format!("`{call}`"))
+        .collect();
+    let place = match calls.as_slice() {
+        [] => "a sum".to_owned(),
+        calls => calls.join(" or "),
+    };
+    format!(
+        "the result of {place} does not fit into an integer of 64 bits: write `total(…)` for a sum as a double, or \
+         `abs(1.0 * …)`"
+    )
+}
+
+/// Explains that a number of a column is beyond the doubles.
+fn too_great(column: &str) -> String {
+    format!(
+        "a number of the column `{column}` is beyond ±1.8e308, the range of a double: divide the values before you \
+         combine them, or write `null` for such rows"
+    )
+}
+
+/// Explains that `cast` cut off a number of a column.
+fn cut_off(column: &str) -> String {
+    format!(
+        "a number of the column `{column}` is at the end of the integers of 64 bits, where `cast(… as integer)` cuts off: \
+         leave the number a double, or divide it first"
+    )
+}
+
+/// Runs a query and returns its columns. If the query `casts`, an integer can have been cut off.
 fn collect(
     statement: &mut Statement<'_>,
-    headings: Vec<Heading>,
+    (headings, casts): (Vec<Heading>, bool),
     limits: &Limits,
     failed: &dyn Fn(&Error) -> QueryError,
 ) -> Result<Vec<Column>, QueryError> {
@@ -288,10 +324,14 @@ fn collect(
         for (i, column) in values.iter_mut().enumerate() {
             let value = match row.get_ref(i).map_err(|e| failed(&e))? {
                 ValueRef::Null => Scalar::Null,
+                ValueRef::Integer(i64::MIN | i64::MAX) if casts && headings[i].origin.is_none() => {
+                    return Err(QueryError::Failed(cut_off(&headings[i].name)));
+                }
                 ValueRef::Integer(value) => Scalar::Int(value),
-                // A non-finite number is undefined, so it becomes null.
-                ValueRef::Real(value) if !value.is_finite() => Scalar::Null,
-                ValueRef::Real(value) => Scalar::Float(value),
+                ValueRef::Real(value) if value.is_finite() => Scalar::Float(value),
+                // A column of a table may have such numbers; they are undefined, so they become null.
+                ValueRef::Real(_) if headings[i].origin.is_some() => Scalar::Null,
+                ValueRef::Real(_) => return Err(QueryError::Failed(too_great(&headings[i].name))),
                 ValueRef::Text(text) => {
                     bytes += text.len();
                     let text = std::str::from_utf8(text).map_err(|_| {

@@ -169,6 +169,35 @@ fn divisions(sql: &str) -> impl Iterator<Item = usize> {
     signs.filter_map(|(token, at)| (token == Token::Sign('/')).then_some(at.start))
 }
 
+/// Returns the calls of these functions as they are written, without the calls within them.
+pub(crate) fn calls<'a>(sql: &'a str, functions: &[&str]) -> Vec<&'a str> {
+    let tokens = placed(sql);
+    let mut calls = Vec::new();
+    let mut at = 0;
+    while at + 1 < tokens.len() {
+        let opens = matches!(tokens[at + 1].0, Token::Sign('('));
+        let is_named = matches!(&tokens[at].0, Token::Word(w) if functions.iter().any(|f| w.eq_ignore_ascii_case(f)));
+        if !(opens && is_named) {
+            at += 1;
+            continue;
+        }
+        let from = tokens[at].1.start;
+        let mut depth = 0_usize;
+        let end = tokens[at + 1..].iter().position(|(token, _)| {
+            match token {
+                Token::Sign('(') => depth += 1,
+                Token::Sign(')') => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        });
+        let Some(end) = end else { break };
+        at += 1 + end;
+        calls.push(&sql[from..tokens[at].1.end]);
+    }
+    calls
+}
+
 /// Returns the names of tables that a query itself defines (`with NAME as (…)`), in lower case.
 pub(crate) fn own_tables(sql: &str) -> BTreeSet<String> {
     let tokens = tokens(sql);

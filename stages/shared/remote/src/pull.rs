@@ -9,6 +9,7 @@ use artifacts::{
 use crate::error::RemoteError;
 use crate::side_by_side::each;
 use crate::tally::Tally;
+use crate::transfer::room_for;
 use crate::{Remote, Watch};
 
 /// What a pull did.
@@ -128,6 +129,13 @@ impl Pull<'_> {
             let most = sizes.entry(*digest).or_default();
             *most = (*most).max(*size);
         }
+        // Whoever may write to the shared store can declare any size. Nothing is downloaded that does not fit.
+        let wanting = objects.iter().filter(|digest| !self.local.contains(digest));
+        let declared = wanting.filter_map(|digest| sizes.get(digest));
+        room_for(
+            self.local,
+            declared.fold(0, |sum: u64, size| sum.saturating_add(*size)),
+        )?;
         let missing = self.download(&objects, |digest| sizes.get(digest).copied())?;
         let mut broken: Vec<(Digest, RemoteError)> = Vec::new();
         views.retain(|record, view| {

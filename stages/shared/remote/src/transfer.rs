@@ -1,6 +1,6 @@
 //! Moves one object between stores, hashed on the way.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use artifacts::{Digest, Hasher, Store, StoreError};
 
@@ -85,6 +85,11 @@ impl Remote {
                 let file = match &mut file {
                     Some(file) => file,
                     None => {
+                        // A declared size was compared with the disk before the download.
+                        if most.is_none() {
+                            let there = self.backend.size(&object(digest))?;
+                            room_for(local, there.unwrap_or(0))?;
+                        }
                         let new = tempfile::Builder::new()
                             .prefix("pull-")
                             .tempfile_in(&folder);
@@ -115,6 +120,20 @@ impl Remote {
         }
         Ok(size)
     }
+}
+
+/// Fails if the disk of the local store has no room for so many bytes.
+pub(crate) fn room_for(local: &Store, bytes: u64) -> Result<(), RemoteError> {
+    let folder = local.root();
+    let at_folder = |e| RemoteError::Store(StoreError::Io(folder.to_owned(), e));
+    let disk = rustix::fs::statvfs(folder).map_err(|e| at_folder(e.into()))?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if bytes <= free {
+        return Ok(());
+    }
+    let text =
+        format!("what is to be downloaded has {bytes} bytes, and this disk has {free} free");
+    Err(at_folder(io::Error::new(io::ErrorKind::StorageFull, text)))
 }
 
 /// Returns the name of an object.

@@ -515,6 +515,43 @@ fn an_object_larger_than_its_record_says_is_not_read_to_its_end() {
 }
 
 #[test]
+fn what_the_disk_has_no_room_for_is_refused_before_it_is_downloaded() {
+    let (ours, theirs, shared) = (local(), local(), tempfile::tempdir().unwrap());
+    let sound = record(&ours.store, "a", &["x", "y"]);
+    push(shared.path(), &ours.store, &[sound]);
+    let large = fs::File::create(place(shared.path(), "x")).unwrap();
+    large.set_len(1 << 42).unwrap();
+    // The size is declared truthfully, or it is not declared.
+    for (size, reason) in [
+        (Some(1 << 62), "4611686018427387904 bytes"),
+        (None, "4398046511104 bytes"),
+    ] {
+        let sized = |digest: &Digest, bytes: &[u8]| {
+            let sizes = size.map(|size| (Digest::of(b"x"), size));
+            view(digest, bytes).map(|view| RecordView {
+                sizes: sizes.into_iter().collect(),
+                ..view
+            })
+        };
+        let remote = Remote::open(shared.path().to_str().unwrap()).unwrap();
+        let watch = Watch {
+            cancelled: &GO_ON,
+            listener: &|_| {},
+        };
+        let error = remote
+            .pull(&theirs.store, &[sound], &maker("bob"), sized, watch)
+            .unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains(reason) && said.contains(" free"), "{said}");
+        let fault = artifacts::DiskFault::behind(&error);
+        assert_eq!(fault, Some(artifacts::DiskFault::Full));
+        assert!(!theirs.store.contains(&Digest::of(b"x")));
+        let left = fs::read_dir(theirs.store.root().join("tmp")).unwrap();
+        assert_eq!(left.count(), 0);
+    }
+}
+
+#[test]
 fn a_link_in_a_shared_store_leads_nobody_to_other_folders() {
     let (ours, shared, other) = (
         local(),
