@@ -28,6 +28,9 @@ pub(crate) const QUERY_TIME: Duration = Duration::from_secs(30);
 /// The maximum size in bytes of an SQL answer.
 const SQL_BYTES: usize = 64 << 20;
 
+/// The maximum size in bytes of one value in a query of a page. Nothing can end a query within an instruction.
+const SQL_VALUE: usize = 4 << 20;
+
 /// The maximum size of an object that is sent; a page cannot use larger ones.
 const MAX_OBJECT: u64 = 256 << 20;
 
@@ -309,6 +312,7 @@ impl Site {
         let limits = Limits {
             rows: MAX_ROWS,
             bytes: SQL_BYTES,
+            value: SQL_VALUE,
             instructions: INSTRUCTIONS,
             deadline: Instant::now().checked_add(QUERY_TIME),
             stop: Some(Arc::clone(left)),

@@ -16,8 +16,9 @@ use crate::text::{
     as_written, calls, first_word, mentioned, own_tables, place, says_order, with_real_division,
 };
 
-/// The number of instructions between two checks of the limits.
-const STEP: i32 = 10_000;
+/// The number of instructions between two checks of the limits. One instruction can make a long text, which takes
+/// milliseconds.
+const STEP: i32 = 200;
 
 /// Tables in memory for queries.
 pub struct Database {
@@ -140,6 +141,7 @@ impl Database {
         self.connection
             .progress_handler(STEP, Some(watch))
             .map_err(|e| internal(&e))?;
+        sandbox::set_length(&self.connection, limits.value).map_err(|e| internal(&e))?;
         let answer = self.guarded(sql, |this, statement, headings, seen| {
             let failed = |e: &Error| match e {
                 Error::SqliteFailure(code, _) if code.code == ErrorCode::OperationInterrupted => {
@@ -159,6 +161,12 @@ impl Database {
                          `cast(… as integer)`"
                             .to_owned(),
                     )
+                }
+                Error::SqliteFailure(code, _) if code.code == ErrorCode::TooBig => {
+                    QueryError::Limit(format!("a value has more than {} bytes", limits.value))
+                }
+                Error::SqliteFailure(_, Some(message)) if message == functions::TOO_MANY => {
+                    QueryError::Limit(message.clone())
                 }
                 Error::SqliteFailure(_, Some(message)) if message == "integer overflow" => {
                     QueryError::Failed(overflow(sql))
@@ -189,6 +197,7 @@ impl Database {
         self.connection
             .progress_handler(0, None::<fn() -> bool>)
             .map_err(|e| internal(&e))?;
+        sandbox::set_length(&self.connection, sandbox::LENGTH).map_err(|e| internal(&e))?;
         answer
     }
 

@@ -1,6 +1,8 @@
 //! The functions added to SQLite's. Aggregates ignore null and scalar functions return it.
 //! Undefined results are null.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error};
@@ -90,30 +92,84 @@ fn wrong(message: String) -> Error {
     Error::UserFunctionError(message.into())
 }
 
+/// The most values of all groups of all queries of this process together: 1 GiB. SQLite does not count them.
+const MOST: usize = 1 << 27;
+
+/// What a query says that exceeds [`MOST`].
+pub(crate) const TOO_MANY: &str = "the query takes quantiles or deviations of more than 134217728 values at once";
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// The values of a group.
+struct Values {
+    values: Vec<f64>,
+    /// The number of values for which there is room.
+    room: usize,
+    /// The room of all groups.
+    held: &'static AtomicUsize,
+    most: usize,
+}
+
+impl Default for Values {
+    fn default() -> Self {
+        Self {
+            values: Vec::new(),
+            room: 0,
+            held: &HELD,
+            most: MOST,
+        }
+    }
+}
+
+impl Values {
+    fn push(&mut self, value: f64) -> rusqlite::Result<()> {
+        if self.values.len() == self.room {
+            let more = self.room.max(4);
+            let before = self.held.fetch_add(more, Ordering::Relaxed);
+            self.room += more;
+            if before.saturating_add(more) > self.most {
+                return Err(wrong(TOO_MANY.to_owned()));
+            }
+            self.values.reserve_exact(more);
+        }
+        self.values.push(value);
+        Ok(())
+    }
+
+    /// Returns the sample; `None` for no values. Values are finite.
+    fn sample(mut self) -> Option<Sample> {
+        Sample::new(std::mem::take(&mut self.values)).ok()
+    }
+}
+
+impl Drop for Values {
+    fn drop(&mut self) {
+        self.held.fetch_sub(self.room, Ordering::Relaxed);
+    }
+}
+
 /// A statistic of all values of a group.
 struct Statistic {
     name: &'static str,
     statistic: OfSample,
 }
 
-impl Aggregate<Vec<f64>, Option<f64>> for Statistic {
-    fn init(&self, _: &mut Context<'_>) -> rusqlite::Result<Vec<f64>> {
-        Ok(Vec::new())
+impl Aggregate<Values, Option<f64>> for Statistic {
+    fn init(&self, _: &mut Context<'_>) -> rusqlite::Result<Values> {
+        Ok(Values::default())
     }
 
-    fn step(&self, context: &mut Context<'_>, values: &mut Vec<f64>) -> rusqlite::Result<()> {
-        values.extend(number(context, 0, self.name)?);
-        Ok(())
+    fn step(&self, context: &mut Context<'_>, values: &mut Values) -> rusqlite::Result<()> {
+        number(context, 0, self.name)?.map_or(Ok(()), |value| values.push(value))
     }
 
     fn finalize(
         &self,
         _: &mut Context<'_>,
-        values: Option<Vec<f64>>,
+        values: Option<Values>,
     ) -> rusqlite::Result<Option<f64>> {
-        // Values are finite, so only an empty group gives no sample.
-        Ok(Sample::new(values.unwrap_or_default())
-            .ok()
+        Ok(values
+            .and_then(Values::sample)
             .and_then(|s| (self.statistic)(&s))
             .and_then(defined))
     }
@@ -124,7 +180,7 @@ struct Quantile;
 /// The values of a group and the requested probability.
 #[derive(Default)]
 struct Asked {
-    values: Vec<f64>,
+    values: Values,
     p: Option<f64>,
 }
 
@@ -142,14 +198,38 @@ impl Aggregate<Asked, Option<f64>> for Quantile {
             ));
         }
         asked.p = Some(p);
-        asked.values.extend(number(context, 0, "quantile")?);
-        Ok(())
+        number(context, 0, "quantile")?.map_or(Ok(()), |value| asked.values.push(value))
     }
 
     fn finalize(&self, _: &mut Context<'_>, asked: Option<Asked>) -> rusqlite::Result<Option<f64>> {
         let Some(Asked { values, p: Some(p) }) = asked else {
             return Ok(None);
         };
-        Ok(Sample::new(values).ok().map(|s| s.quantile(p)))
+        Ok(values.sample().map(|s| s.quantile(p)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_all_groups_have_a_limit_and_give_their_room_back() {
+        static HELD: AtomicUsize = AtomicUsize::new(0);
+        let group = || Values {
+            held: &HELD,
+            most: 100,
+            ..Values::default()
+        };
+        let fill = |values: &mut Values| (0..1000).map_while(|_| values.push(1.0).ok()).count();
+        let mut first = group();
+        assert!((0..40).all(|_| first.push(1.0).is_ok()));
+        // There is room for 64 in the first group, so 36 are left.
+        let mut second = group();
+        assert_eq!(fill(&mut second), 32);
+        assert!(second.push(1.0).unwrap_err().to_string().contains(TOO_MANY));
+        drop((first.sample(), second));
+        assert_eq!(HELD.load(Ordering::Relaxed), 0);
+        assert_eq!(fill(&mut group()), 64);
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Limits that end an expensive query. The first three are counts, so they apply at the same place
+use crate::sandbox::LENGTH;
+
+/// Limits that end an expensive query. The first four are counts, so they apply at the same place
 /// on every machine.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -12,6 +14,8 @@ pub struct Limits {
     pub rows: usize,
     /// The most bytes of an answer, in memory.
     pub bytes: usize,
+    /// The most bytes of one value, which is made in one instruction; at most 64 MiB.
+    pub value: usize,
     /// The most instructions of SQLite's virtual machine: about 10⁸ take a second.
     pub instructions: u64,
     /// The deadline of the query.
@@ -25,6 +29,7 @@ impl Default for Limits {
         Self {
             rows: 10_000_000,
             bytes: 1 << 30,
+            value: LENGTH,
             instructions: 100_000_000_000,
             deadline: None,
             stop: None,

@@ -63,12 +63,17 @@ pub(crate) fn connection() -> rusqlite::Result<Connection> {
     connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
     connection.set_limit(Limit::SQLITE_LIMIT_WORKER_THREADS, 0)?;
     connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, 1 << 20)?;
-    connection.set_limit(
-        Limit::SQLITE_LIMIT_LENGTH,
-        i32::try_from(LENGTH).unwrap_or(i32::MAX),
-    )?;
+    set_length(&connection, LENGTH)?;
     connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN)?;
     Ok(connection)
+}
+
+/// Sets the most bytes of one value.
+pub(crate) fn set_length(connection: &Connection, bytes: usize) -> rusqlite::Result<()> {
+    let bytes = i32::try_from(bytes.min(LENGTH)).unwrap_or(i32::MAX);
+    connection
+        .set_limit(Limit::SQLITE_LIMIT_LENGTH, bytes)
+        .map(drop)
 }
 
 /// Installs the guard on a connection and returns what it sees. `own` holds the tables that the query itself defines.

@@ -158,6 +158,31 @@ fn what_is_undefined_is_null() {
 }
 
 #[test]
+fn limits_end_a_query_within_few_instructions() {
+    // About 5,000 instructions, each of which could make a long text.
+    let sql = "with recursive r(i) as (select 1 union all select i + 1 from r limit 300)
+               select sum(length(printf('%.1000c', i))) as n from r";
+    let asked = |limits: Limits| database().select(sql, &limits).map(|answer| answer.table);
+    assert!(asked(Limits::default()).is_ok());
+    let few = Limits {
+        instructions: 1000,
+        ..Limits::default()
+    };
+    assert!(matches!(asked(few), Err(QueryError::Limit(_))));
+    let over = Limits {
+        stop: Some(std::sync::Arc::new(true.into())),
+        ..Limits::default()
+    };
+    assert_eq!(asked(over), Err(QueryError::Stopped));
+    let short = Limits {
+        value: 999,
+        ..Limits::default()
+    };
+    let said = asked(short).unwrap_err().to_string();
+    assert_eq!(said, "a value has more than 999 bytes");
+}
+
+#[test]
 fn a_number_that_does_not_fit_is_an_error_with_its_place_and_a_remedy() {
     let mut database = Database::new().unwrap();
     let most = Some(i64::MAX);
