@@ -510,3 +510,38 @@ fn a_gate_over_nothing_does_not_pass() {
         refused.stderr
     );
 }
+
+#[test]
+fn a_study_whose_names_look_like_markup_verifies() {
+    let project = Project::new();
+    let text = include_str!("../experiments/simulated.yaml")
+        .replace("batched: {", "\"<b>[x](y) *a*\": {")
+        .replace("serial: {", "\"__init__ `x` ~~s~~\": {")
+        .replace("title: What", "title: \"<i>![p](q)</i> &lt; \\\\* `\" #")
+        .replace("question: How", "question: \"# `code` and <b>\" #");
+    let report = "
+  write-up:
+    kind: report
+    needs: [ladder, checks, results]
+    tables:
+      means: {from: results.means, caption: The means., columns: [{column: configuration}, {column: clients}]}
+";
+    fs::write(project.path().join("markup.yaml"), text + report).expect("an experiment");
+    project.run(["run", "markup.yaml", "--smoke"]).ok();
+    let published = [
+        "publish",
+        "markup.yaml",
+        "--smoke",
+        "--author",
+        "Ada *Lovelace*",
+        "--out",
+        "bundle",
+    ];
+    project.run(published).ok();
+    let verified = project.run(["verify", "bundle"]).ok();
+    assert!(
+        verified.stdout.contains("everything holds"),
+        "{}",
+        verified.stdout
+    );
+}

@@ -207,6 +207,10 @@ pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head<'_>>, ResponseError> {
         let mut headers = [httparse::EMPTY_HEADER; 128];
         let mut response = httparse::Response::new(&mut headers);
         let length = match response.parse(&bytes[skipped..]) {
+            // A head may arrive whole, in one read.
+            Ok(httparse::Status::Complete(length)) if skipped + length > MAX_HEAD => {
+                return Err(ResponseError::LongHead);
+            }
             Ok(httparse::Status::Complete(length)) => length,
             Ok(httparse::Status::Partial) if bytes.len() > MAX_HEAD => {
                 return Err(ResponseError::LongHead);
@@ -497,6 +501,21 @@ mod tests {
                 matches!(refused, ResponseError::NotALength(_)),
                 "{length:?}: {refused}"
             );
+        }
+    }
+
+    #[test]
+    fn a_head_that_is_too_long_is_refused_also_if_it_arrives_whole() {
+        let line = format!("X: {}\r\n", "a".repeat(1000));
+        for lines in [vec![line.repeat(66)], vec![line.repeat(33), line.repeat(33)]] {
+            // One head, or two of which the first is an interim one.
+            let last = lines.len() - 1;
+            let heads = lines.iter().enumerate().map(|(at, lines)| {
+                let status = if at == last { "200 OK" } else { "103 Early Hints" };
+                format!("HTTP/1.1 {status}\r\n{lines}\r\n")
+            });
+            let text: String = heads.collect();
+            assert_eq!(head(text.as_bytes()).unwrap_err(), ResponseError::LongHead);
         }
     }
 

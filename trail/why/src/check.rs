@@ -211,8 +211,7 @@ fn note(provenance: &Provenance<'_>, number: &Number) -> Result<(), String> {
                 .iter()
                 .filter(|m| m.is_given_as(printed) && allows_letters(&cells, m));
             let texts = [cells.to_string(), one_line(&format!("{cells} ({printed})"))];
-            let shown = number.text.replace("\\|", "|");
-            let is_shown = |text: &String| *text == number.text || *text == shown;
+            let is_shown = |text: &String| is_printed(&number.text, text);
             if Some(there.count()) != cells.combinations() || !texts.iter().any(is_shown) {
                 return Err(format!("the note `missing` of {short} does not say that"));
             }
@@ -286,9 +285,24 @@ fn same_text(
     is_text(number, &format(value, unit, &number.format)?)
 }
 
+/// Returns whether a report prints a text like this. A report puts a backslash before characters that would be markup,
+/// and replaces spaces that would indent and backticks that would end code.
+fn is_printed(printed: &str, text: &str) -> bool {
+    if printed == text {
+        return true;
+    }
+    let plain = |text: &str| text.replace('\u{a0}', " ").replace('\u{2cb}', "`");
+    let mut shown = String::with_capacity(printed.len());
+    let mut rest = printed.chars().peekable();
+    while let Some(c) = rest.next() {
+        let escaped = rest.next_if(|next| c == '\\' && next.is_ascii_punctuation());
+        shown.push(escaped.unwrap_or(c));
+    }
+    plain(&shown) == plain(text)
+}
+
 fn is_text(number: &Number, rendered: &str) -> Result<(), String> {
-    // A table in the report escapes a vertical bar with a backslash.
-    if number.text == rendered || number.text.replace("\\|", "|") == rendered {
+    if is_printed(&number.text, rendered) {
         return Ok(());
     }
     Err(format!(
@@ -355,4 +369,38 @@ fn list(number: &Number, items: &[Json], format: Format<'_>) -> Result<(), Strin
 #[expect(clippy::needless_pass_by_value, reason = "passed to map_err")]
 pub(crate) fn text(error: TrailError) -> String {
     error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_printed;
+
+    #[test]
+    fn escapes_of_markup_are_no_part_of_a_value() {
+        for (printed, text) in [
+            ("a|b", "a|b"),
+            (r"a\|b", "a|b"),
+            (r"\<b>", "<b>"),
+            (r"\*p50\*", "*p50*"),
+            (r"\__init_\_", "__init__"),
+            (r"\[x\](y)", "[x](y)"),
+            (r"\&lt;", "&lt;"),
+            (r"a \\", r"a \"),
+            (r"\# x", "# x"),
+            (r"a\b", r"a\b"),
+            ("\u{a0}x", " x"),
+            ("<b> and \u{2cb}x\u{2cb}", "<b> and `x`"),
+        ] {
+            assert!(is_printed(printed, text), "{printed}");
+        }
+        for (printed, text) in [
+            ("11.5", "10.5"),
+            (r"1\a5", "1a5"),
+            (r"\*p50\*", "*p99*"),
+            (r"\\*a", "*a"),
+            ("-5", "5"),
+        ] {
+            assert!(!is_printed(printed, text), "{printed}");
+        }
+    }
 }
