@@ -8,6 +8,21 @@ use crate::support::Project;
 
 const STUDY: &str = "experiments/simulated.yaml";
 
+/// Checks that GitHub takes no line of a log as a command, other than those that turn commands off and on again.
+fn assert_no_commands(log: &str) {
+    let mut token = None;
+    for line in log.lines() {
+        match token {
+            None => token = line.strip_prefix("::stop-commands::"),
+            Some(this) if line == format!("::{this}::") => token = None,
+            Some(_) => continue,
+        }
+        assert!(token.is_some() || line.starts_with("::"), "{line}");
+    }
+    assert_eq!(token, None, "{log}");
+    assert!(log.is_empty() || log.starts_with("::stop-commands::"), "{log}");
+}
+
 /// Runs the script in the project, and returns its exit code and its summary.
 fn gate(project: &Project, baseline: &str) -> (i32, String) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/regression/check.sh");
@@ -15,8 +30,10 @@ fn gate(project: &Project, baseline: &str) -> (i32, String) {
     command
         .args([STUDY, baseline, "summary.md", "--", "--unit", "rep"])
         .current_dir(project.path())
-        .env("BENCHTRAIL_BINARY", env!("CARGO_BIN_EXE_benchtrail"));
+        .env("BENCHTRAIL_BINARY", env!("CARGO_BIN_EXE_benchtrail"))
+        .env("GITHUB_ACTIONS", "true");
     let done = command.output().expect("the script starts");
+    assert_no_commands(&String::from_utf8_lossy(&done.stdout));
     let summary = fs::read_to_string(project.path().join("summary.md"));
     let message = String::from_utf8_lossy(&done.stderr).into_owned();
     (
@@ -28,6 +45,8 @@ fn gate(project: &Project, baseline: &str) -> (i32, String) {
 #[test]
 fn the_gate_of_ci_passes_what_is_the_same_and_fails_what_got_worse() {
     let project = Project::new();
+    // A label begins a line of the output.
+    project.edit(STUDY, "    serial: {", "    \"::error::serial\": {");
     let (code, summary) = gate(&project, "no-release-yet");
     assert_eq!(code, 0, "{summary}");
     assert!(

@@ -31,10 +31,20 @@ if [ -f "$baseline" ] && [ "${baseline##*.}" = lock ]; then
   baseline=$aside
 fi
 
+# GitHub reads lines that begin with `::` as commands. Text of the study must not be able to give any.
+shown() {
+  if [ -z "${GITHUB_ACTIONS:-}" ]; then cat "$1"; return; fi
+  local token
+  token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+  echo "::stop-commands::$token"
+  cat "$1"
+  printf '\n%s\n' "::$token::"
+}
+
 ran=0
 # shellcheck disable=SC2086 # several options
 "$benchtrail" run "$experiment" --quiet ${BENCHTRAIL_RUN_OPTIONS:-} >"$work/run.txt" 2>&1 || ran=$?
-cat "$work/run.txt"
+shown "$work/run.txt"
 
 # The summary quotes text of the study, which must not be able to end the block.
 quoted() { echo; echo '````text'; sed 's/````/` ` ` `/g' "$1"; echo '````'; }
@@ -50,7 +60,7 @@ fi
 
 outcome=0
 "$benchtrail" diff "$baseline" "$experiment" --gate "$@" >"$work/diff.txt" 2>&1 || outcome=$?
-cat "$work/diff.txt"
+shown "$work/diff.txt"
 case $outcome in
   0) title="No regression" said="No column got worse by as much as the threshold." ;;
   1) title="Regression" said="At least one column got worse by more than the threshold." ;;

@@ -42,6 +42,10 @@ use crate::experiment::Experiment;
 use crate::place::{Coordinates, PlaceError, Reader, WrittenCell, cell_text};
 use crate::stage::{CellStatus, Class};
 
+/// The latest format of locks.
+const FORMAT: u32 = 2;
+
+/// The line that begins a lock of this format.
 const FIRST_LINE: &str = "benchtrail lock 2";
 
 /// The first line of locks without earlier results.
@@ -185,6 +189,8 @@ pub enum LockError {
     Io(PathBuf, io::Error),
     /// A line is malformed.
     Line(PathBuf, usize, String),
+    /// A later version of this program wrote the file: the number of its format.
+    Later(PathBuf, u32),
     /// The cells do not match the trail digest in the header.
     Trail(PathBuf, Box<(Digest, Digest)>),
 }
@@ -197,6 +203,10 @@ impl LockError {
                 format!("{}: {}", path.display(), artifacts::without_path(error))
             }
             Self::Line(path, line, what) => format!("{}:{line}: {what}", path.display()),
+            Self::Later(path, format) => format!(
+                "{}: the lock has format {format}, and this version of Benchtrail reads up to format {FORMAT}",
+                path.display()
+            ),
             Self::Trail(path, digests) => format!(
                 "{}: the header says trail {}, but the cells give {}: the file was edited",
                 path.display(),
@@ -215,6 +225,7 @@ impl fmt::Display for LockError {
             Self::Io(..) => {
                 "; the lock is written to the experiment's folder, which must be writable"
             }
+            Self::Later(..) => "; use the version that wrote it, or a later one",
             Self::Line(..) | Self::Trail(..) => {
                 "; restore the file, or delete it and run again (the results are still in the store)"
             }
@@ -226,7 +237,7 @@ impl std::error::Error for LockError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Unreadable(_, error) | Self::Io(_, error) => Some(error),
-            Self::Line(..) | Self::Trail(..) => None,
+            Self::Line(..) | Self::Later(..) | Self::Trail(..) => None,
         }
     }
 }
@@ -364,7 +375,14 @@ impl Lock {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match (i, word) {
                 (0, _) if line == FIRST_LINE || line == FIRST_LINE_1 => {}
-                (0, _) => return Err(wrong(&format!("expected `{FIRST_LINE}`"))),
+                (0, _) => {
+                    let format = line.strip_prefix("benchtrail lock ");
+                    let format = format.and_then(|number| number.parse::<u32>().ok());
+                    return Err(match format.filter(|number| *number > FORMAT) {
+                        Some(number) => LockError::Later(path.to_owned(), number),
+                        None => wrong(&format!("expected `{FIRST_LINE}`")),
+                    });
+                }
                 (_, "experiment") => {
                     lock.experiment = unquoted(rest).ok_or_else(|| wrong("expected a name"))?;
                 }

@@ -163,6 +163,23 @@ fn a_lock_of_version_1_is_read_and_keeps_its_trail() {
 }
 
 #[test]
+fn nobody_is_told_to_delete_a_lock_of_a_later_version() {
+    let later = |number: &str| {
+        let first = format!("benchtrail lock {number}");
+        parse(&sample().to_text().replace("benchtrail lock 2", &first)).unwrap_err()
+    };
+    for number in ["3", "99"] {
+        let said = later(number);
+        let reason = format!("the lock has format {number}");
+        assert!(said.contains(&reason) && said.contains("use the version"), "{said}");
+        assert!(!said.contains("delete"), "{said}");
+    }
+    for number in ["0", "x", "-1", "2 "] {
+        assert!(later(number).contains("expected `benchtrail lock 2`"));
+    }
+}
+
+#[test]
 fn a_mark_without_its_cell_or_with_other_fields_is_an_error() {
     let text = remeasured().to_text();
     let misplaced = text.replace(
