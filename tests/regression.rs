@@ -20,7 +20,10 @@ fn assert_no_commands(log: &str) {
         assert!(token.is_some() || line.starts_with("::"), "{line}");
     }
     assert_eq!(token, None, "{log}");
-    assert!(log.is_empty() || log.starts_with("::stop-commands::"), "{log}");
+    assert!(
+        log.is_empty() || log.starts_with("::stop-commands::"),
+        "{log}"
+    );
 }
 
 /// Runs the script in the project, and returns its exit code and its summary.

@@ -3,9 +3,13 @@
 //! Two bytes of a document can be a value of seventy bytes in memory, and repeated values compress to nothing. So a file
 //! of kilobytes in an archive could take all memory.
 
+mod distinct;
+
 use std::fmt;
 
 use serde::de::DeserializeOwned;
+
+pub use distinct::Distinct;
 
 /// The memory in bytes of an object with one entry. This and [`VALUE_BYTES`] were measured, with the room that a growing
 /// list keeps.

@@ -70,7 +70,7 @@ impl Store {
         if objects.is_empty() {
             return Ok(());
         }
-        let root = self.root.join("objects");
+        let root = self.objects.clone();
         if objects.len() >= MANY && sync_file_system(&root).map_err(StoreError::io(&root))? {
             return Ok(());
         }

@@ -405,7 +405,7 @@ impl Store {
     pub(super) fn quarantine(&self, path: &Path) -> Result<(), StoreError> {
         let folder = self.root.join("quarantine");
         fs::create_dir_all(&folder).map_err(StoreError::io(&folder))?;
-        let inside = path.strip_prefix(self.root.join("objects")).unwrap_or(path);
+        let inside = path.strip_prefix(&self.objects).unwrap_or(path);
         let name = inside.to_string_lossy().replace('/', "-");
         // A numbered name per occurrence: an object may be damaged twice.
         let target = (0_u32..)

@@ -21,6 +21,8 @@ use crate::{ActionKey, Digest};
 #[derive(Debug)]
 pub struct Store {
     pub(super) root: PathBuf,
+    /// The folder of the objects. It is elsewhere if this store lies over the objects of another one.
+    pub(super) objects: PathBuf,
     /// The index, open from the start unless this process may not write to the store. Reading objects does not need it.
     index: OnceLock<Mutex<Index>>,
     /// Objects of this process that are in place but not yet durable, with their sizes in bytes.
@@ -72,9 +74,12 @@ impl Store {
 
     /// Opens the store under `root`, which was checked.
     pub(super) fn open_checked(root: &Path) -> Result<Self, StoreError> {
-        if !root.join("objects").is_dir() {
+        let objects = root.join("objects");
+        if !objects.is_dir() {
             return Err(StoreError::NoStore(root.to_owned()));
         }
+        // Messages name the place where the objects are.
+        let objects = fs::read_link(&objects).unwrap_or(objects);
         let temporary = root.join("tmp");
         let index = fs::create_dir_all(&temporary)
             .map_err(StoreError::io(&temporary))
@@ -86,6 +91,7 @@ impl Store {
         };
         Ok(Self {
             root: root.to_owned(),
+            objects,
             index,
             pending: Mutex::default(),
             turn: Mutex::default(),
@@ -140,7 +146,7 @@ impl Store {
     /// Returns the path of the object with this digest, whether or not it exists.
     pub fn path(&self, digest: &Digest) -> PathBuf {
         let hex = digest.hex();
-        self.root.join("objects").join(&hex[..2]).join(&hex[2..])
+        self.objects.join(&hex[..2]).join(&hex[2..])
     }
 
     /// Returns whether the object exists (does not check its bytes).

@@ -59,3 +59,28 @@ fn check_links(root: &Path, but: Option<&str>) -> Result<(), StoreError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Digest;
+
+    #[test]
+    fn a_store_over_the_objects_of_another_one_names_the_place_of_a_damaged_object() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        let (first, over) = (folder.join("first"), folder.join("over"));
+        let digest = Store::open(&first).unwrap().put(b"x").unwrap();
+        let path = first.join("objects");
+        let hex = digest.hex();
+        let object = path.join(&hex[..2]).join(&hex[2..]);
+        fs::remove_file(&object).unwrap();
+        fs::write(&object, b"y").unwrap();
+        let over = Store::open_over(&path, &over).unwrap();
+        assert_eq!(over.path(&Digest::of(b"x")), object);
+        let said = over.get(&digest).unwrap_err().to_string();
+        assert!(said.contains(&object.display().to_string()), "{said}");
+        let found = over.walk().unwrap().0;
+        assert_eq!(found[0].path, object);
+    }
+}

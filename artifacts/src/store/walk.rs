@@ -20,11 +20,8 @@ pub(super) struct Found {
 impl Store {
     /// Returns the objects, sorted by digest, and any other paths under `objects`.
     pub(super) fn walk(&self) -> Result<(Vec<Found>, Vec<PathBuf>), StoreError> {
-        let root = self.root.join("objects");
-        // A store over the objects of another one has a link here.
-        let root = fs::read_link(&root).unwrap_or(root);
         let (mut objects, mut strangers) = (Vec::new(), Vec::new());
-        for folder in list(&root)? {
+        for folder in list(&self.objects)? {
             let metadata = fs::symlink_metadata(&folder).map_err(StoreError::io(&folder))?;
             let Some(prefix) = hex_name(&folder, 2).filter(|_| metadata.is_dir()) else {
                 strangers.push(folder);

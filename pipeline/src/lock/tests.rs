@@ -171,7 +171,10 @@ fn nobody_is_told_to_delete_a_lock_of_a_later_version() {
     for number in ["3", "99"] {
         let said = later(number);
         let reason = format!("the lock has format {number}");
-        assert!(said.contains(&reason) && said.contains("use the version"), "{said}");
+        assert!(
+            said.contains(&reason) && said.contains("use the version"),
+            "{said}"
+        );
         assert!(!said.contains("delete"), "{said}");
     }
     for number in ["0", "x", "-1", "2 "] {

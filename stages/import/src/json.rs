@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use artifacts::json::Distinct;
 use serde_json::{Map, Value};
 
 /// The reason why a file cannot be imported.
@@ -65,8 +66,12 @@ pub(crate) fn documents(bytes: &[u8]) -> Result<Vec<Value>, ImportError> {
 
 fn parse(bytes: &[u8]) -> Result<Vec<Value>, ImportError> {
     serde_json::Deserializer::from_slice(bytes)
-        .into_iter::<Value>()
-        .map(|value| value.map_err(|error| syntax(&error)))
+        .into_iter::<Distinct>()
+        .map(|value| {
+            value
+                .map(|Distinct(value)| value)
+                .map_err(|error| syntax(&error))
+        })
         .collect()
 }
 
@@ -80,6 +85,10 @@ fn syntax(error: &serde_json::Error) -> ImportError {
     }
     let message = error.to_string();
     let message = message.split(" at line ").next().unwrap_or_default();
+    if error.is_data() {
+        let hint = "programs read the first or the last; measure again, or remove one";
+        return ImportError::at(place, message, hint);
+    }
     ImportError::at(
         place,
         format!("not JSON: {message}"),

@@ -4,6 +4,7 @@
 //! prompt length (`input_words`, or `input_tokens` or `input_length` in tokens) and an output length (`output_tokens`
 //! or `output_length`). Other columns are ignored.
 
+use artifacts::json::Distinct;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -135,8 +136,10 @@ fn parse(text: &str) -> Result<Vec<Recorded>, (usize, String)> {
     }
     for (number, line) in lines {
         let object = match &heading {
-            None => serde_json::from_str::<Map<String, Value>>(line)
-                .map_err(|e| (number, e.to_string()))?,
+            None => match serde_json::from_str(line).map_err(|e| (number, e.to_string()))? {
+                Distinct(Value::Object(object)) => object,
+                Distinct(_) => return Err((number, "expected an object".to_owned())),
+            },
             Some(names) => csv_row(names, line).map_err(|e| (number, e))?,
         };
         let mut row = recorded(&object).map_err(|e| (number, e))?;
@@ -153,7 +156,7 @@ fn parse(text: &str) -> Result<Vec<Recorded>, (usize, String)> {
     Ok(rows)
 }
 
-/// Parses a line of numbers; fields that are not numbers are left out.
+/// Parses a line of a table; empty fields are left out.
 fn csv_row(names: &[&str], line: &str) -> Result<Map<String, Value>, String> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     if fields.len() != names.len() {
@@ -164,20 +167,36 @@ fn csv_row(names: &[&str], line: &str) -> Result<Map<String, Value>, String> {
         ));
     }
     let pairs = names.iter().zip(fields);
+    let value = |field: &str| match field.parse::<f64>() {
+        Ok(number) if number.is_finite() => number.into(),
+        _ => field.into(),
+    };
     Ok(pairs
-        .filter_map(|(name, field)| Some(((*name).to_owned(), field.parse::<f64>().ok()?.into())))
+        .filter(|(_, field)| !field.is_empty())
+        .map(|(name, field)| ((*name).to_owned(), value(field)))
         .collect())
 }
 
 fn recorded(object: &Map<String, Value>) -> Result<Recorded, String> {
-    let number = |names: &[&str]| match names
-        .iter()
-        .find_map(|name| Some((name, object.get(*name)?.as_f64()?)))
-    {
-        Some((name, value)) if !value.is_finite() || value < 0.0 => {
-            Err(format!("`{name}` is {value}"))
+    let number = |names: &[&str]| {
+        let given = names
+            .iter()
+            .find_map(|name| Some((name, object.get(*name).filter(|value| !value.is_null())?)));
+        let Some((name, given)) = given else {
+            return Ok(None);
+        };
+        match given.as_f64() {
+            Some(value) if value.is_finite() && value >= 0.0 => Ok(Some(value)),
+            Some(value) => Err(format!("`{name}` is {value}")),
+            None => Err(format!("`{name}` is {given}, and must be a number")),
         }
-        outcome => Ok(outcome.map(|(_, value)| value)),
+    };
+    let count = |names: &[&str]| match number(names)? {
+        Some(value) if value > f64::from(u32::MAX) => {
+            let name = names.join("` or `");
+            Err(format!("`{name}` is {value}, more than {}", u32::MAX))
+        }
+        value => Ok(value),
     };
     let at_s = match number(&["timestamp_s"])? {
         Some(seconds) => seconds,
@@ -197,9 +216,9 @@ fn recorded(object: &Map<String, Value>) -> Result<Recorded, String> {
     Ok(Recorded {
         at_s,
         hash_ids,
-        words: number(&["input_words"])?,
-        input_tokens: number(&["input_tokens", "input_length"])?,
-        output_tokens: number(&["output_tokens", "output_length"])?
+        words: count(&["input_words"])?,
+        input_tokens: count(&["input_tokens", "input_length"])?,
+        output_tokens: count(&["output_tokens", "output_length"])?
             .map(|n| n.round().max(1.0) as u32),
     })
 }
@@ -240,6 +259,31 @@ mod tests {
                 "1 fields, but 2 headings",
             ),
             ("{\"timestamp\": 2}\nnonsense", 2, "expected"),
+            (
+                "{\"timestamp\": 2, \"output_length\": \"7\"}",
+                1,
+                "`output_length` is \"7\", and must be a number",
+            ),
+            (
+                "{\"timestamp\": 2, \"output_length\": 1e300}",
+                1,
+                "more than 4294967295",
+            ),
+            (
+                "{\"timestamp\": 2, \"input_length\": 9223372036854775807}",
+                1,
+                "more than 4294967295",
+            ),
+            (
+                "{\"timestamp\": 2, \"input_length\": 5, \"input_length\": 6}",
+                1,
+                "\"input_length\" is there twice",
+            ),
+            (
+                "timestamp_s,input_tokens,output_tokens\n1,,3\n1,5,nan",
+                3,
+                "`output_tokens` is \"nan\", and must be a number",
+            ),
             (
                 "{\"timestamp\": 2, \"hash_ids\": [-1]}",
                 1,

@@ -507,11 +507,18 @@ mod tests {
     #[test]
     fn a_head_that_is_too_long_is_refused_also_if_it_arrives_whole() {
         let line = format!("X: {}\r\n", "a".repeat(1000));
-        for lines in [vec![line.repeat(66)], vec![line.repeat(33), line.repeat(33)]] {
+        for lines in [
+            vec![line.repeat(66)],
+            vec![line.repeat(33), line.repeat(33)],
+        ] {
             // One head, or two of which the first is an interim one.
             let last = lines.len() - 1;
             let heads = lines.iter().enumerate().map(|(at, lines)| {
-                let status = if at == last { "200 OK" } else { "103 Early Hints" };
+                let status = if at == last {
+                    "200 OK"
+                } else {
+                    "103 Early Hints"
+                };
                 format!("HTTP/1.1 {status}\r\n{lines}\r\n")
             });
             let text: String = heads.collect();

@@ -165,3 +165,15 @@ fn an_answer_of_another_form_in_a_profile_is_a_failed_row() {
     assert_eq!(row.status, RequestStatus::Failed);
     assert!(row.error.as_ref().unwrap().contains("`content`"), "{row:?}");
 }
+
+#[test]
+fn a_key_that_is_in_a_file_twice_is_refused() {
+    for (tool, text) in FILES {
+        let at = text.find('{').unwrap() + 1;
+        let twice = format!("{}\"x\": 1, \"x\": 2, {}", &text[..at], &text[at..]);
+        let refused = read(&import(tool), twice.as_bytes())
+            .unwrap_err()
+            .to_string();
+        assert!(refused.contains("is there twice"), "{refused}");
+    }
+}

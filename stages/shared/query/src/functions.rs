@@ -96,7 +96,8 @@ fn wrong(message: String) -> Error {
 const MOST: usize = 1 << 27;
 
 /// What a query says that exceeds [`MOST`].
-pub(crate) const TOO_MANY: &str = "the query takes quantiles or deviations of more than 134217728 values at once";
+pub(crate) const TOO_MANY: &str =
+    "the query takes quantiles or deviations of more than 134217728 values at once";
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
@@ -217,9 +218,10 @@ mod tests {
     fn values_of_all_groups_have_a_limit_and_give_their_room_back() {
         static HELD: AtomicUsize = AtomicUsize::new(0);
         let group = || Values {
+            values: Vec::new(),
+            room: 0,
             held: &HELD,
             most: 100,
-            ..Values::default()
         };
         let fill = |values: &mut Values| (0..1000).map_while(|_| values.push(1.0).ok()).count();
         let mut first = group();

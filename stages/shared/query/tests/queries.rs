@@ -230,7 +230,10 @@ fn a_number_that_does_not_fit_is_an_error_with_its_place_and_a_remedy() {
         ),
     ] {
         let said = failed(sql);
-        assert!(said.contains(place) && said.contains(remedy), "{sql}: {said}");
+        assert!(
+            said.contains(place) && said.contains(remedy),
+            "{sql}: {said}"
+        );
     }
     let mut answer = |sql: &str| {
         let answer = database.select(sql, &Limits::default()).unwrap();

@@ -131,8 +131,7 @@ pub(crate) fn room_for(local: &Store, bytes: u64) -> Result<(), RemoteError> {
     if bytes <= free {
         return Ok(());
     }
-    let text =
-        format!("what is to be downloaded has {bytes} bytes, and this disk has {free} free");
+    let text = format!("what is to be downloaded has {bytes} bytes, and this disk has {free} free");
     Err(at_folder(io::Error::new(io::ErrorKind::StorageFull, text)))
 }
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use artifacts::json::{OBJECT_BYTES, VALUE_BYTES, memory};
+use artifacts::json::{Distinct, OBJECT_BYTES, VALUE_BYTES, memory};
+use serde_json::error::Category;
 use serde_json::{Deserializer, Value};
 
 use crate::field::{Field, Unreadable};
@@ -205,9 +206,9 @@ impl<'a> Cursor<'a> {
     /// Reads one value.
     fn value(&mut self) -> Result<Value, Unreadable> {
         let rest = &self.text[self.at..];
-        let mut values = Deserializer::from_str(rest).into_iter::<Value>();
+        let mut values = Deserializer::from_str(rest).into_iter::<Distinct>();
         match values.next() {
-            Some(Ok(value)) => {
+            Some(Ok(Distinct(value))) => {
                 self.at += values.byte_offset();
                 Ok(value)
             }
@@ -222,7 +223,11 @@ impl<'a> Cursor<'a> {
                 };
                 let text = error.to_string();
                 let message = text.split(" at line ").next().unwrap_or(&text).to_owned();
-                Err(self.wrong_at(at, message, "correct the JSON; it may be cut off"))
+                let hint = match error.classify() {
+                    Category::Data => "programs read the first or the last; remove one",
+                    _ => "correct the JSON; it may be cut off",
+                };
+                Err(self.wrong_at(at, message, hint))
             }
             None => Err(self.wrong("it ends early", "it may be cut off")),
         }

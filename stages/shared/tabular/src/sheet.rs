@@ -179,6 +179,23 @@ mod tests {
     }
 
     #[test]
+    fn an_object_that_has_a_key_twice_is_refused_with_its_place() {
+        for text in [
+            "{\"a\": 1}\n{\"a\": 1, \"b\": 2, \"a\": 3}\n",
+            "[{\"a\": 1},\n {\"a\": {\"c\": 1, \"c\": 1}}]",
+        ] {
+            let wrong = read(Format::Json, text.as_bytes(), None).unwrap_err();
+            assert!(
+                wrong.message.contains("is there twice"),
+                "{}",
+                wrong.message
+            );
+            assert_eq!(wrong.line, Some(2));
+            assert!(wrong.hint.contains("remove one"), "{}", wrong.hint);
+        }
+    }
+
+    #[test]
     fn separators_of_rows_and_within_quotes_are_no_headings() {
         // The separators of all rows together are more than the fields that a table may have, and no row is.
         let note = ",".repeat(MOST_FIELDS + 1);
