@@ -632,6 +632,46 @@ fn a_folder_of_result_files_becomes_a_study_with_a_report() {
 }
 
 #[test]
+fn result_files_with_any_names_become_a_study_that_runs() {
+    let project = Project::new();
+    let folder = project.path().join("results");
+    std::fs::create_dir(&folder).unwrap();
+    let original = project.path().join("experiments/imported/vllm-c1.json");
+    let result = std::fs::read_to_string(original).unwrap();
+    let names = [
+        "rate=4,c=8",
+        "rate=4|c=8",
+        "a\"b",
+        "$x ${y}",
+        "{{ n }}",
+        " lead",
+        ": #",
+        "- dash",
+        "null",
+        "*",
+        "a\nevil: x",
+        "\u{1b}[31m",
+    ];
+    for (n, name) in names.iter().enumerate() {
+        // The same result twice would be the same cell twice.
+        let own = result.replacen('{', &format!("{{\"note\": {n}, "), 1);
+        std::fs::write(folder.join(format!("{name}.json")), own).unwrap();
+    }
+    let written = project
+        .run(["init", "any", "--from-results", "results"])
+        .ok();
+    let left_out = "an experiment cannot name it";
+    assert_eq!(
+        written.stderr.matches(left_out).count(),
+        3,
+        "{}",
+        written.stderr
+    );
+    let ran = project.run(["run", "any.yaml"]).ok();
+    assert!(ran.stdout.contains("rate-4-c-8-2"), "{}", ran.stdout);
+}
+
+#[test]
 fn a_result_file_is_named_by_every_command_that_reads_a_study() {
     let project = Project::new();
     std::fs::write(project.path().join("own.csv"), b"start,ttft\n1,2\n").unwrap();

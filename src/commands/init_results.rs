@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use import::Tool;
+use pipeline::place::is_hidden;
 
 use super::init::quoted;
 use crate::exit::Stop;
@@ -100,6 +101,14 @@ fn results(path: &Path) -> Result<Vec<Found>, Refused> {
         message: format!("{name}: {message}"),
         hint: hint.to_owned(),
     };
+    // An experiment could not name it, or would name others, too.
+    let is_plain = path
+        .to_str()
+        .is_some_and(|text| !text.contains(|c| c == '*' || is_hidden(c)));
+    if !is_plain {
+        let message = "an experiment cannot name it: it has `*` or a character that cannot be seen";
+        return Err(refused(message.to_owned(), "rename the file"));
+    }
     let bytes = artifacts::regular::read(path).map_err(|e| refused(e.to_string(), RESULTS))?;
     let is_table = bytes.starts_with(b"PAR1") || name.ends_with(".csv") || name.ends_with(".tsv");
     if is_table {
@@ -120,11 +129,8 @@ fn results(path: &Path) -> Result<Vec<Found>, Refused> {
             return Ok(Vec::new());
         }
     }
-    let label = path
-        .file_stem()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let label = pipeline::language::label_like(&stem);
     let one = |entry: Option<usize>| Found {
         label: match entry {
             Some(entry) => format!("{label}-{entry}"),

@@ -273,6 +273,22 @@ fn numbers(
         .collect()
 }
 
+/// Whether a character cannot be in a label.
+fn is_unfit(c: char) -> bool {
+    is_hidden(c) || ",=|`\"{}$".contains(c)
+}
+
+/// Returns a label that resembles a text, such as the name of a file.
+pub fn label_like(text: &str) -> String {
+    // Room for a number that tells it from another one.
+    let fit = text.chars().take(70);
+    let label: String = fit.map(|c| if is_unfit(c) { '-' } else { c }).collect();
+    match label.trim() {
+        "" => "unnamed".to_owned(),
+        label => label.to_owned(),
+    }
+}
+
 /// Returns the problem with a label's text, and the hint.
 pub(crate) fn insane(text: &str) -> Option<(String, String)> {
     let hint = "labels appear in coordinates, tables and file names, so keep them short and plain";
@@ -291,9 +307,7 @@ pub(crate) fn insane(text: &str) -> Option<(String, String)> {
             hint.to_owned(),
         ));
     }
-    let bad = text
-        .chars()
-        .find(|c| is_hidden(*c) || ",=|`\"{}$".contains(*c))?;
+    let bad = text.chars().find(|c| is_unfit(*c))?;
     Some((
         format!(
             "the label `{}` contains `{}`",

@@ -77,6 +77,7 @@ mod unknown_names;
 mod unused;
 mod variant;
 
+pub use axes::label_like;
 pub use check::{mistakes_in, number_meant};
 pub use compile::{Options, load_text, with_own_definitions};
 pub use diagnostics::{Diagnostic, Diagnostics, Place};
