@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(over.path(&Digest::of(b"x")), object);
         let said = over.get(&digest).unwrap_err().to_string();
         assert!(said.contains(&object.display().to_string()), "{said}");
-        let found = over.walk().unwrap().0;
-        assert_eq!(found[0].path, object);
+        let (objects, _) = over.walk().unwrap();
+        assert_eq!(objects[0].path, object);
     }
 }
