@@ -104,7 +104,7 @@ fn results(path: &Path) -> Result<Vec<Found>, Refused> {
     // An experiment could not name it, or would name others, too.
     let is_plain = path
         .to_str()
-        .is_some_and(|text| !text.contains(|c| c == '*' || is_hidden(c)));
+        .is_some_and(|text| !text.contains(|c: char| c == '*' || is_hidden(c)));
     if !is_plain {
         let message = "an experiment cannot name it: it has `*` or a character that cannot be seen";
         return Err(refused(message.to_owned(), "rename the file"));
