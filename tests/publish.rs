@@ -516,7 +516,7 @@ fn a_study_whose_names_look_like_markup_verifies() {
     let project = Project::new();
     let text = include_str!("../experiments/simulated.yaml")
         .replace("batched: {", "\"<b>[x](y) *a*\": {")
-        .replace("serial: {", "\"__init__ `x` ~~s~~\": {")
+        .replace("serial: {", "\"__init__ ~~s~~\": {")
         .replace("title: What", "title: \"<i>![p](q)</i> &lt; \\\\* `\" #")
         .replace("question: How", "question: \"# `code` and <b>\" #");
     let report = "
