@@ -194,7 +194,7 @@ fn recorded(object: &Map<String, Value>) -> Result<Recorded, String> {
     let count = |names: &[&str]| match number(names)? {
         Some(value) if value > f64::from(u32::MAX) => {
             let name = names.join("` or `");
-            Err(format!("`{name}` is {value}, more than {}", u32::MAX))
+            Err(format!("`{name}` is {value:?}, more than {}", u32::MAX))
         }
         value => Ok(value),
     };
