@@ -127,10 +127,11 @@ impl Values {
         if self.values.len() == self.room {
             let more = self.room.max(4);
             let before = self.held.fetch_add(more, Ordering::Relaxed);
-            self.room += more;
             if before.saturating_add(more) > self.most {
+                self.held.fetch_sub(more, Ordering::Relaxed);
                 return Err(wrong(TOO_MANY.to_owned()));
             }
+            self.room += more;
             self.values.reserve_exact(more);
         }
         self.values.push(value);

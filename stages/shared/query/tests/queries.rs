@@ -240,7 +240,7 @@ fn a_number_that_does_not_fit_is_an_error_with_its_place_and_a_remedy() {
         answer.table.value("s", 0).unwrap()
     };
     // 2⁶³ and 2⁶⁴ are doubles.
-    let sum = Scalar::Float(18_446_744_073_709_551_616.0);
+    let sum = Scalar::Float(2_f64.powi(64));
     assert_eq!(answer("select total(tokens) as s from t"), sum);
     let product = answer("select max(tokens) * 2 as s from t");
     assert_eq!(product, sum);
