@@ -7,7 +7,8 @@ use pipeline::suggest::closest;
 use crate::nearby;
 use Saying::{Advise, LeaveOut, Write};
 use of_commands::{
-    BEFORE_COMMANDS, OF_EXPLORE, OF_INIT, OF_QUERIES, OF_REPORTS, OF_RUNS, OF_STORES,
+    BEFORE_COMMANDS, LISTED_ELSEWHERE, OF_EXPLORE, OF_INIT, OF_QUERIES, OF_REPORTS, OF_RUNS,
+    OF_SHOWS, OF_STORES,
 };
 use tables::{APIS, COMMANDS, SAYINGS, WORDS, write};
 
@@ -148,6 +149,18 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
         }
         return error;
     }
+    if let ("[WHAT]", Some(ContextValue::String(value))) =
+        (given.as_str(), error.get(ContextKind::InvalidValue))
+    {
+        let place = LISTED_ELSEWHERE
+            .iter()
+            .find(|(what, _)| what.contains(&value.as_str()));
+        if let Some((_, place)) = place {
+            let saying = ContextValue::StyledStrs(vec![(*place).into()]);
+            error.insert(ContextKind::Suggested, saying);
+        }
+        return error;
+    }
     let ours = WORDS
         .iter()
         .find(|(theirs, _)| theirs == given)
@@ -241,6 +254,7 @@ fn said_about(error: &Error, given: &str) -> Option<String> {
         () if of_stores => OF_STORES,
         () if is_of(&["benchtrail explore"]) => OF_EXPLORE,
         () if is_of(&["benchtrail sql"]) => OF_QUERIES,
+        () if is_of(&["benchtrail show"]) => OF_SHOWS,
         () if is_of(&["benchtrail init"]) => OF_INIT,
         () if is_of(&["benchtrail load", "benchtrail calibrate"]) => {
             let saying = SAYINGS.iter().find(|(theirs, _)| *theirs == given);
@@ -279,7 +293,7 @@ fn saying_about_missing(error: &Error) -> Option<String> {
         return Some("name who answers for the study: `--author 'Ada Lovelace'`".to_owned());
     }
     if lacks("<TABLE.COLUMN>") && !lacks("<STUDY>") {
-        let text = "name a figure, such as `results.cells.ttft_ms_p50`; `benchtrail sql STUDY` lists the tables and their columns";
+        let text = "name a figure, such as `results.cells.ttft_ms_p50` or `results.means.ttft_ms_p50_mean`; `benchtrail sql STUDY` lists the tables and their columns";
         return Some(text.to_owned());
     }
     if ["<EXPERIMENT>", "<STUDY>", "<SOURCE>", "<A>"]

@@ -101,6 +101,22 @@ fn tables_of_a_loads_folder_are_suggested_and_two_loads_say_how_to_decide() {
         refused.stderr
     );
 
+    let refused = project.run(["sql", "a", "select output_token from requests"]);
+    assert!(
+        refused
+            .stderr
+            .contains("hint: did you mean `output_tokens`?\n"),
+        "{}",
+        refused.stderr
+    );
+    project.run(["report", "a"]).ok();
+    let again = project.run(["report", "a/study.lock", "--out", "again.md"]);
+    let said = again.ok().stdout;
+    assert!(
+        said.starts_with("again.md\nread it at   file:///"),
+        "{said}"
+    );
+
     let refused = project.run(["init", "mine", "--from-results", "a"]);
     let hint = "hint: `benchtrail init NAME --from-load a` writes an experiment for this load\n";
     assert!(refused.stderr.contains(hint), "{}", refused.stderr);
@@ -128,7 +144,7 @@ fn a_missing_argument_is_met_with_an_example() {
         ),
         (
             &["history", "mine.yaml"],
-            "tip: name a figure, such as `results.cells.ttft_ms_p50`; ",
+            "tip: name a figure, such as `results.cells.ttft_ms_p50` or `results.means.ttft_ms_p50_mean`; ",
         ),
         (&["history"], "tip: the experiments here are `mine.yaml`"),
     ] {

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::args::{DiffArgs, ExperimentArgs, Global, PlanArgs, RemoteArgs, Selection};
 use crate::exit::Stop;
+use crate::project::shown;
 use crate::study::Study;
 use crate::terminal::say;
 
@@ -46,6 +47,14 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
         Some(commit) => Study::at_commit(commit, b, profile, global)?,
         None => Study::open(&arguments.a, profile, global)?,
     };
+    if let (None, Some(newer)) = (commit(&arguments.a), commit(b))
+        && study_of_commits(&arguments.a)
+    {
+        return Err(Stop::usage(format!("{newer}: no such file")).hint(format!(
+            "the older study comes first: if `{newer}` is a commit, write `benchtrail diff {newer} {}`",
+            shown(&arguments.a)
+        )));
+    }
     let second = Study::open(b, profile, global)?;
     let (older, newer) = (side(&first)?, side(&second)?);
     let comparison = compare(&older, &newer, &rule).map_err(|e| match e.hint() {
@@ -76,7 +85,7 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
             say(&format!(
                 "a load is measured once; to decide, write a study that repeats it, run it on both sides, and compare the two: \
                  `benchtrail init NAME --from-load {}`",
-                crate::project::shown(&arguments.a)
+                shown(&arguments.a)
             ));
         }
     }
@@ -112,6 +121,12 @@ fn commit(path: &Path) -> Option<&str> {
     let endings = [".yaml", ".yml", ".lock", ".zst", "/"];
     let is_path = endings.iter().any(|ending| text.ends_with(ending));
     (!is_path && !path.exists() && !path.with_extension("lock").exists()).then_some(text)
+}
+
+/// Returns whether a path is an experiment or a lock, of which a commit may have another version.
+fn study_of_commits(path: &Path) -> bool {
+    path.is_file()
+        && (path.extension()).is_some_and(|e| ["yaml", "yml", "lock"].iter().any(|own| e == *own))
 }
 
 /// With one study: shows what changed in the experiment since its lock.

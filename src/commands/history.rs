@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use artifacts::{Column, Table};
-use explore::{Commit, Followed, GitError, History, Judged, Point, Series, csv};
+use artifacts::{Column, Store, Table};
+use explore::{Commit, Followed, GitError, History, Judged, Point, Series, csv, figure_remedy};
+use pipeline::lock::Lock;
 use serde_json::json;
 
 use super::history_figure::{Line, drawn};
@@ -17,14 +18,6 @@ use crate::terminal::{complain, say};
 use crate::whole_file;
 
 pub(super) fn history(arguments: &HistoryArgs, global: &Global) -> Result<(), Stop> {
-    let (table, column) = arguments
-        .figure_of
-        .rsplit_once('.')
-        .filter(|(table, _)| table.contains('.'))
-        .ok_or_else(|| {
-            Stop::usage(format!("`{}` does not name a figure", arguments.figure_of))
-                .hint("write STAGE.OUTPUT.COLUMN, such as results.cells.ttft_ms_p50; `benchtrail sql EXPERIMENT` lists the tables")
-        })?;
     let profile = match arguments.smoke {
         true => Some("smoke"),
         false => arguments.profile.as_deref(),
@@ -40,6 +33,11 @@ pub(super) fn history(arguments: &HistoryArgs, global: &Global) -> Result<(), St
         false => lock_file(&arguments.study, profile),
     };
     let store = Project::of(Some(&lock), global.store.as_deref())?.open_existing()?;
+    let figure_of = &arguments.figure_of;
+    let is_full = |text: &str| text.matches('.').count() >= 2;
+    let Some((table, column)) = figure_of.rsplit_once('.').filter(|_| is_full(figure_of)) else {
+        return Err(no_figure(figure_of, &lock, &store));
+    };
     let followed = Followed {
         lock: &lock,
         table,
@@ -60,13 +58,30 @@ pub(super) fn history(arguments: &HistoryArgs, global: &Global) -> Result<(), St
             shown(&lock),
             arguments.figure_of
         ))
-        .hint("the notes above say why; the store must still have what the locks name"));
+        .hint(match history.notes.len() {
+            0 => "every row of the table lacks a number there; `benchtrail sql` shows the rows",
+            1 => "the note above says why",
+            _ => "the notes above say why",
+        }));
     }
     if let Some(file) = &arguments.figure {
         whole_file::write(file, figure(&arguments.figure_of, &history).as_bytes())
             .map_err(|e| Stop::refused_at(file.display(), &e))?;
     }
     tell(arguments, global, &history)
+}
+
+/// Refuses a text that does not have the form of a figure.
+fn no_figure(text: &str, lock: &Path, store: &Store) -> Stop {
+    let read = Lock::read(lock).ok().flatten();
+    let remedy = read.and_then(|lock| figure_remedy(&lock, store, text));
+    Stop::usage(format!("`{text}` does not name a figure")).hint(remedy.unwrap_or_else(|| {
+        format!(
+            "write STAGE.OUTPUT.COLUMN, such as results.cells.ttft_ms_p50 or results.means.ttft_ms_p50_mean; \
+             `benchtrail sql {}` lists the tables and their columns",
+            shown(lock)
+        )
+    }))
 }
 
 fn unread(error: &GitError) -> Stop {

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::run;
 use super::run_report::write_report;
+use super::run_summary::pages;
 use crate::args::{ExperimentArgs, Global, ReportArgs, RunArgs};
 use crate::cells::read_record;
 use crate::exit::Stop;
@@ -36,6 +37,7 @@ pub(super) fn report(arguments: &ReportArgs, global: &Global) -> Result<(), Stop
         say(&json!({ "reports": written }).to_string());
     } else {
         written.iter().for_each(|report| say(&shown(report)));
+        pages(&written);
     }
     Ok(())
 }

@@ -270,6 +270,11 @@ fn tell_answers(claims: &[Answer], reports: &[PathBuf]) {
     for answer in claims {
         say(&format!("  {}", answer.text()));
     }
+    pages(reports);
+}
+
+/// Prints the addresses of reports for a browser.
+pub(super) fn pages(reports: &[PathBuf]) {
     for page in reports.iter().map(|r| r.with_extension("html")) {
         // A report with a custom file name may have no page.
         if let Ok(page) = page.canonicalize() {

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use artifacts::{Digest, Store, Table};
+use pipeline::place::CellPattern;
+use pipeline::suggest::remedy;
 use serde_json::Value;
 
 use crate::args::{Global, ShowArgs};
@@ -64,6 +66,10 @@ const LONGEST_TEXT: usize = 128 << 20;
 fn print(bytes: Vec<u8>, name: &str, view: &View, global: &Global) -> Result<(), Stop> {
     if bytes.starts_with(b"PAR1") {
         let table = Table::from_parquet(bytes).map_err(|e| crate::folder::damaged(name, &e))?;
+        if let Some(absent) = view.columns.iter().find(|column| !table.has(column)) {
+            let message = format!("the table has no column `{absent}`");
+            return Err(Stop::usage(message).hint(remedy(absent, "columns", table.names())));
+        }
         say(&if global.json {
             view.json(&table)?.to_string()
         } else {
@@ -136,6 +142,17 @@ fn by_start(store: &Store, text: &str) -> Result<Digest, Stop> {
     }
 }
 
+/// Returns how to name one of several cells, and how to read a table of all of them.
+fn one_of_many(cell: &str, stage: &str, pattern: &CellPattern, study: &str) -> String {
+    match &pattern.output {
+        Some(output) => format!(
+            "one of them is `{cell}.{output}`; a query reads all: \
+             `benchtrail sql {study} 'select … from \"{stage}.{output}\"'`"
+        ),
+        None => format!("one of them is `{cell}`"),
+    }
+}
+
 /// Returns the artifact of a study that the arguments name.
 fn in_study(arguments: &ShowArgs, global: &Global) -> Result<(Digest, Vec<u8>), Stop> {
     let profile = if arguments.smoke {
@@ -156,8 +173,12 @@ fn in_study(arguments: &ShowArgs, global: &Global) -> Result<(Digest, Vec<u8>), 
     let [cell] = cells.as_slice() else {
         let example = pipeline::place::cell_text(&stage.name, &cells[0].coordinates);
         return Err(
-            Stop::usage(format!("`{what}` matches {} cells", cells.len()))
-                .hint(format!("one of them is {example}")),
+            Stop::usage(format!("`{what}` matches {} cells", cells.len())).hint(one_of_many(
+                &example,
+                &stage.name,
+                &pattern,
+                &again(Path::new(&arguments.source), profile),
+            )),
         );
     };
     let Some(output) = &pattern.output else {
@@ -190,7 +211,7 @@ fn in_study(arguments: &ShowArgs, global: &Global) -> Result<(Digest, Vec<u8>), 
                     "the cell has no outputs; its status is {}",
                     cell.status.word()
                 ),
-                _ => format!("it has: {}", names.join(", ")),
+                _ => remedy(output, "outputs", names),
             })
         })?;
     Ok((artifact.digest, store.get(&artifact.digest)?))

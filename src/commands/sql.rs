@@ -2,6 +2,7 @@
 
 use artifacts::{Column, Store, Table, counted};
 use explore::{Catalogue, CatalogueError, csv};
+use pipeline::suggest::{column_remedy, remedy};
 use pipeline::{CellStatus, Coordinates};
 use query::{Limits, QueryError};
 use serde_json::json;
@@ -92,18 +93,26 @@ fn loose(arguments: &SqlArgs, rows: Option<(usize, usize)>, global: &Global) -> 
             .add(name, &read(name)?)
             .map_err(|e| Stop::failed(&e))?;
     }
-    let answer = database
-        .select(query, &Limits::default())
-        .map_err(|error| match &error {
-            QueryError::NoTable(name) => {
-                Stop::nothing(&error).hint(crate::folder::other_table(name, &names))
-            }
-            _ => match query::idiom(query, &error) {
-                Some(hint) => Stop::usage(&error).hint(hint),
-                None => Stop::usage(&error),
-            },
-        })?;
+    let answer = database.select(query, &Limits::default());
+    let answer = answer.map_err(|error| match &error {
+        QueryError::NoTable(name) => {
+            Stop::nothing(&error).hint(crate::folder::other_table(name, &names))
+        }
+        _ => match query::idiom(query, &error).or_else(|| named(&error, &database)) {
+            Some(hint) => Stop::usage(&error).hint(hint),
+            None => Stop::usage(&error),
+        },
+    })?;
     print(arguments, rows, &answer.table, global)
+}
+
+/// Returns the remedy for a column or a function that does not exist.
+fn named(error: &QueryError, database: &query::Database) -> Option<String> {
+    match (error, error.unknown_function()) {
+        (QueryError::NoColumn(name), _) => Some(column_remedy(name, database.columns_by_table())),
+        (_, Some(name)) => Some(remedy(name, "functions", QueryError::functions())),
+        _ => None,
+    }
 }
 
 /// Prints an answer in the requested format.

@@ -157,6 +157,43 @@ pub(super) const OF_QUERIES: &[(&str, &str)] = &[
     ),
 ];
 
+/// Options of other tools that show tables, each with what to do instead.
+pub(super) const OF_SHOWS: &[(&str, &str)] = &[
+    ("--where", A_QUERY),
+    ("--filter", A_QUERY),
+    ("--sort", A_QUERY),
+    ("--order-by", A_QUERY),
+    ("--head", "`--rows 0..10` shows the first ten rows"),
+    ("--limit", "`--rows 0..10` shows the first ten rows"),
+    ("-n", "`--rows 0..10` shows the first ten rows"),
+    ("--column", "`--columns NAME,…`"),
+    ("--csv", "`benchtrail sql STUDY QUERY --csv` prints CSV"),
+];
+
+/// What an option that selects or sorts rows meets.
+const A_QUERY: &str = "a query selects and sorts rows: `benchtrail sql STUDY 'select … from \"STAGE.OUTPUT\" where … order by …'`";
+
+/// What `list` does not list, each with where to look.
+pub(super) const LISTED_ELSEWHERE: &[(&[&str], &str)] = &[
+    (
+        &["metrics", "metric", "columns", "column", "tables", "table"],
+        "`benchtrail schema tables` prints the columns of every table, as docs/columns.md describes them; \
+         `benchtrail sql STUDY` lists those of a study that ran",
+    ),
+    (
+        &["settings", "setting", "flags", "options"],
+        "`benchtrail list engines NAME` shows the settings of an engine",
+    ),
+    (
+        &["datasets", "dataset", "prompts"],
+        "`benchtrail list workloads` lists the workloads; `prompts: {dataset: {file: FILE}}` reads your own file",
+    ),
+    (
+        &["stages", "stage", "kinds", "kind"],
+        "`benchtrail ls EXPERIMENT` lists the artifacts of a study's stages; docs/experiments.md lists the kinds of stages",
+    ),
+];
+
 /// What an option for the format of an answer meets.
 const QUERY_FORMATS: &str =
     "`--csv` prints CSV, `--json` prints JSON, `--parquet FILE` writes a file";

@@ -502,6 +502,10 @@ pub(super) const COMMANDS: &[(&str, &str)] = &[
     ("aiperf", "load"),
     ("genai-perf", "load"),
     ("llmperf", "load"),
+    ("inference-perf", "load"),
+    ("dvc", "run"),
+    ("snakemake", "run"),
+    ("make", "run"),
 ];
 
 /// Other tools' names or paths of an API, each with ours.

@@ -136,3 +136,159 @@ fn the_settings_of_a_repository_start_no_program() {
         .ok();
     assert!(!mark.exists(), "a program of the repository was started");
 }
+
+#[test]
+fn a_name_that_is_no_figure_is_met_with_one_that_is() {
+    let project = committed_twice();
+    let study = "experiments/simulated.smoke.lock";
+    let refused = |figure: &str, more: &[&str], reason: &str| {
+        let arguments = [&["history", study, figure], more].concat();
+        let answer = project.run(arguments);
+        assert!(
+            matches!(answer.code, Some(2 | 5)),
+            "{figure}: {}",
+            answer.stderr
+        );
+        assert!(
+            answer.stderr.contains(reason),
+            "{figure}: {}",
+            answer.stderr
+        );
+        assert!(answer.stderr.len() < 700, "{figure}: {}", answer.stderr);
+    };
+    for (figure, reason) in [
+        (
+            "results",
+            "`results` is a stage: write STAGE.OUTPUT.COLUMN; its tables are `results.",
+        ),
+        (
+            "results.cells",
+            "name one of its columns too, such as `results.cells.",
+        ),
+        (
+            "cells",
+            "`results.cells` is a table: name one of its columns too",
+        ),
+        (
+            "cells.output_throughput",
+            "did you mean `results.cells.output_throughput`?",
+        ),
+        (
+            "cells.output_thruput",
+            "in `results.cells`, did you mean `output_throughput`?",
+        ),
+        (
+            "output_throughput",
+            "`output_throughput` is a column: write `results.cells.output_throughput`",
+        ),
+        ("nothing", "write STAGE.OUTPUT.COLUMN, such as"),
+        (
+            "results.cels.output_throughput",
+            "no table `results.cels`; did you mean `results.cells`?",
+        ),
+        (
+            "results.cells.output_thruput",
+            "no column `output_thruput`; did you mean `output_throughput`?",
+        ),
+        (
+            "results.cells.arrivals",
+            "the column `arrivals` of `results.cells` does not hold numbers",
+        ),
+    ] {
+        refused(figure, &[], reason);
+    }
+    let figure = "results.cells.output_throughput";
+    let only = |label| ["--where", label];
+    refused(
+        figure,
+        &only("configuraton=a"),
+        "did you mean `configuration`?",
+    );
+    refused(
+        figure,
+        &only("rep=9"),
+        "no row of `results.cells` has `rep=9`; the labels of `rep` are `1`",
+    );
+}
+
+#[test]
+fn a_wrong_name_or_option_for_results_is_met_with_a_right_one() {
+    let project = committed_twice();
+    let study = "experiments/simulated.smoke.lock";
+    let refused = |command: &[&str], remedy: &str| {
+        let answer = project.run(command.iter().copied());
+        assert!(
+            matches!(answer.code, Some(2 | 5)),
+            "{command:?}: {}",
+            answer.stderr
+        );
+        assert!(
+            answer.stderr.contains(remedy),
+            "{command:?}: {}",
+            answer.stderr
+        );
+        assert!(answer.stderr.len() < 600, "{command:?}: {}", answer.stderr);
+    };
+    refused(&["show", study, "results.cell"], "did you mean `cells`?");
+    refused(
+        &[
+            "show",
+            study,
+            "results.cells",
+            "--columns",
+            "output_thruput",
+        ],
+        "has no column `output_thruput`\nhint: did you mean `output_throughput`?",
+    );
+    refused(
+        &["show", study, "results.cells", "--columns", "ttft"],
+        "`ttft_ms_p50`",
+    );
+    refused(
+        &["show", study, "results.cells", "--where", "block=1"],
+        "a query selects and sorts rows: `benchtrail sql STUDY",
+    );
+    refused(
+        &[
+            "sql",
+            study,
+            "select percentile(ttft_ms_p50, 50) from cells",
+        ],
+        "hint: write `quantile(x, 0.99)`",
+    );
+    refused(
+        &["sql", study, "select medien(ttft_ms_p50) from cells"],
+        "hint: did you mean `median`?",
+    );
+    refused(
+        &["diff", study, "HEAD~1"],
+        "if `HEAD~1` is a commit, write `benchtrail diff HEAD~1 experiments/simulated.smoke.lock`",
+    );
+    refused(
+        &["list", "metrics"],
+        "`benchtrail schema tables` prints the columns",
+    );
+    refused(
+        &["list", "settings"],
+        "`benchtrail list engines NAME` shows the settings",
+    );
+    fs::write(
+        project.path().join("rows.csv"),
+        "id,\"ttft_ms\",tokens\n1,2,3\n",
+    )
+    .expect("a table");
+    refused(
+        &["init", "x", "--from-results", "rows.csv"],
+        "the file's columns are `id`, `ttft_ms`, `tokens`",
+    );
+    refused(
+        &["init", "x", "--from-results", "row.json"],
+        "row.json: no such file\n",
+    );
+    let first = &project.run(["ls", study, "ladder"]).ok().stdout;
+    assert!(first.contains("requests"), "{first}");
+    refused(
+        &["show", study, "ladder.requests"],
+        "a query reads all: `benchtrail sql experiments/simulated.smoke.lock 'select … from \"ladder.requests\"'`",
+    );
+}

@@ -327,7 +327,10 @@ impl<'lock> Catalogue<'lock> {
         match error {
             QueryError::NoTable(name) => self.hint(name),
             QueryError::NoColumn(name) => column_remedy(name, database.columns_by_table()),
-            _ => String::new(),
+            _ => match error.unknown_function() {
+                Some(name) => remedy(name, "functions", QueryError::functions()),
+                None => String::new(),
+            },
         }
     }
 }

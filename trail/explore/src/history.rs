@@ -1,19 +1,21 @@
 //! A figure over the commits of a lock, with change points.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use artifacts::{Store, Table, TableError, counted};
+use artifacts::{Store, Table, counted};
 use pipeline::Coordinates;
 use pipeline::design::BLOCK;
 use pipeline::lock::Lock;
-use query::Limits;
+use pipeline::suggest::remedy;
+use query::{Limits, QueryError};
 use serde_json::json;
 use statistics::LEAST_FOR_A_CHANGE;
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, CatalogueError};
 use crate::commits::{Commit, GitError, commits, lock_at};
 use crate::error::Failure;
+use crate::figure_names::not_a_figure;
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
 
@@ -166,17 +168,18 @@ fn at(followed: &Followed<'_>, commit: &Commit, store: &Store) -> Result<Values,
     let lock = lock_at(followed.lock, &commit.id).map_err(|e| e.to_string())?;
     let catalogue = Catalogue::read(&lock, store).map_err(|e| e.to_string())?;
     let query = format!("select * from \"{}\"", table.replace('"', "\"\""));
-    let (answer, _) = catalogue
-        .ask(&query, store, &Limits::default())
-        .map_err(|e| e.to_string())?;
-    let numbers = answer.float(column).or_else(|_| {
-        let whole = answer.int(column)?;
-        Ok(whole.into_iter().map(|n| n.map(|n| n as f64)).collect())
-    });
-    let numbers: Vec<Option<f64>> = numbers.map_err(|e: TableError| e.to_string())?;
+    let asked = catalogue.ask(&query, store, &Limits::default());
+    let (answer, _) = asked.map_err(|error| match error {
+        CatalogueError::Query(QueryError::NoTable(_), remedy) => {
+            format!("the study has no table `{table}`; {remedy}")
+        }
+        error => error.to_string(),
+    })?;
+    let numbers = answer.float(column);
+    let numbers = numbers.map_err(|_| not_a_figure(table, &answer, column))?;
     let labels = labels_of(&lock, &answer, column);
     if let Some((unknown, _)) = followed.only.iter().find(|(name, _)| !answer.has(name)) {
-        return Err(format!("`{table}` has no column `{unknown}`"));
+        return Err(not_a_figure(table, &answer, unknown));
     }
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (row, value) in numbers.into_iter().enumerate() {
@@ -194,7 +197,38 @@ fn at(followed: &Followed<'_>, commit: &Commit, store: &Store) -> Result<Values,
             values.entry(name.join(",")).or_default().push(value);
         }
     }
-    Ok((values, answer.unit(column)))
+    match followed.only {
+        [_, ..] if values.is_empty() => Err(no_such_rows(followed, &answer)),
+        _ => Ok((values, answer.unit(column))),
+    }
+}
+
+/// Returns why no row of a table is left, with the labels that its rows have.
+fn no_such_rows(followed: &Followed<'_>, table: &Table) -> String {
+    let labels = |name: &str| -> BTreeSet<String> {
+        let labels = (0..table.rows()).filter_map(|row| table.value(name, row).ok());
+        labels.map(|label| label.to_string()).collect()
+    };
+    let Followed {
+        only,
+        table: name,
+        column,
+        ..
+    } = followed;
+    let absent = |(axis, label): &&(String, String)| !labels(axis).contains(label);
+    match only.iter().find(absent) {
+        Some((axis, label)) => format!(
+            "no row of `{name}` has `{axis}={label}`; {}",
+            remedy(label, &format!("labels of `{axis}`"), labels(axis))
+        ),
+        None => {
+            let wanted: Vec<String> = only.iter().map(|(a, l)| format!("`{a}={l}`")).collect();
+            format!(
+                "no row of `{name}` with {} has a `{column}`",
+                wanted.join(" and ")
+            )
+        }
+    }
 }
 
 /// Returns the columns that distinguish series: texts that name a metric, and axes other than replicates.

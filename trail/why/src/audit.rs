@@ -374,9 +374,11 @@ impl fmt::Display for Audit {
         )?;
         if self.statements > 0 {
             let s = if self.statements == 1 { "" } else { "s" };
-            write!(f, "{} statement{s}, {} hold", self.statements, self.hold)?;
+            let holds = if self.hold == 1 { "holds" } else { "hold" };
+            write!(f, "{} statement{s}, {} {holds}", self.statements, self.hold)?;
             match self.not_judged {
                 0 => writeln!(f)?,
+                1 => writeln!(f, ", 1 rests on a declared reason or the ledger")?,
                 n => writeln!(f, ", {n} rest on a declared reason or the ledger")?,
             }
         }

@@ -13,11 +13,32 @@ const WORDS: [&str; 9] = [
     "select", "from", "where", "group", "order", "having", "limit", "join", "distinct",
 ];
 
+/// Functions of other databases, each with ours.
+const FUNCTIONS: [(&str, &str); 12] = [
+    ("percentile", "quantile(x, 0.99)"),
+    ("percentile_cont", "quantile(x, 0.99)"),
+    ("percentile_disc", "quantile(x, 0.99)"),
+    ("approx_percentile", "quantile(x, 0.99)"),
+    ("approx_quantile", "quantile(x, 0.99)"),
+    ("quantile_cont", "quantile(x, 0.99)"),
+    ("mean", "avg(x)"),
+    ("average", "avg(x)"),
+    ("std", "stddev(x)"),
+    ("stddev_samp", "stddev(x)"),
+    ("var_samp", "variance(x)"),
+    ("if", "iif(condition, then, else)"),
+];
+
 /// Returns what to write instead, if a query that has no answer contains an idiom or a slip.
 pub fn idiom(sql: &str, error: &QueryError) -> Option<String> {
     let first = sql.trim_start().trim_start_matches(['.', '\\']);
     let first = first.split(|c: char| !c.is_alphanumeric()).next();
     let first = first.unwrap_or_default().to_lowercase();
+    if let Some(name) = error.unknown_function() {
+        let name = name.to_lowercase();
+        let ours = FUNCTIONS.iter().find(|(theirs, _)| *theirs == name);
+        return ours.map(|(_, ours)| format!("write `{ours}`"));
+    }
     match error {
         QueryError::Refused(_) if LISTING.contains(&first.as_str()) => Some(
             "`benchtrail sql EXPERIMENT`, without a query, lists the tables and their columns"
@@ -74,6 +95,12 @@ mod tests {
             Some("write `limit 5` at the end of the query")
         );
         assert_eq!(idiom("select a b c from t", &at(12)), None);
+        let function = |name| QueryError::Sql(format!("no such function: {name}"), Some((1, 8)));
+        assert_eq!(
+            idiom("select PERCENTILE(a, 99) from t", &function("PERCENTILE")).as_deref(),
+            Some("write `quantile(x, 0.99)`")
+        );
+        assert_eq!(idiom("select f(a) from t", &function("f")), None);
         let refused = QueryError::Refused(String::new());
         for text in ["show tables", "DESCRIBE t", ".tables", "\\d t"] {
             assert_eq!(
