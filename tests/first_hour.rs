@@ -15,6 +15,7 @@ fn every_study_that_init_writes_is_short_and_planned() {
         ("plain", &[]),
         ("levels", &["--clients", "1,8,64", "--repetitions", "5"]),
         ("rates", &["--rates", "0.5,2,4"]),
+        ("burst", &["--rates", "0.5,2,inf"]),
         ("workloads", &["--workloads", "short-decode,shared-prefix"]),
         ("once", &["--repetitions", "1", "--clients", "1"]),
         (
@@ -52,6 +53,8 @@ fn every_study_that_init_writes_is_short_and_planned() {
         few.stderr
     );
     assert!(written(&project, "rates").contains("poisson: {rate: \"${rate}\"}"));
+    assert!(written(&project, "burst").contains("\"0.5\": {arrival: {poisson: {rate: 0.5}}}"));
+    assert!(written(&project, "burst").contains("inf: {arrival: burst}"));
 }
 
 #[test]

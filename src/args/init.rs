@@ -41,8 +41,8 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with = "rates",
           value_parser = super::values::parse_clients)]
     pub(crate) clients: Vec<u32>,
-    /// Levels of Poisson arrivals in requests per second, separated by commas.
-    #[arg(long, value_name = "R,…", value_delimiter = ',', value_parser = super::values::parse_rate)]
+    /// Levels of Poisson arrivals in requests per second, separated by commas; `inf` sends all requests at once.
+    #[arg(long, value_name = "R,…", value_delimiter = ',', value_parser = super::values::parse_level)]
     pub(crate) rates: Vec<f64>,
     /// Measured requests in each cell [default: 16; if a level has more clients, 8 for each client].
     #[arg(long, value_name = "N", value_parser = super::values::parse_positive::<u64>)]

@@ -193,7 +193,9 @@ pub(super) fn parse_share(text: &str) -> Result<f64, String> {
 /// Reads a number of requests per second; `inf` means all at once.
 pub(super) fn parse_level(text: &str) -> Result<f64, String> {
     match text.trim() {
-        "inf" | "infinity" => Ok(f64::INFINITY),
+        text if ["inf", "infinity", "∞"].contains(&text.to_lowercase().as_str()) => {
+            Ok(f64::INFINITY)
+        }
         text => parse_rate(text).map_err(|e| format!("{e}, or `inf` for all at once")),
     }
 }

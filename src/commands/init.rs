@@ -139,6 +139,11 @@ fn wish(arguments: &InitArgs, name: String, asks: bool) -> Result<Wish, Stop> {
 /// The number of measured requests per cell, if nothing else sets it.
 const REQUESTS: u64 = 16;
 
+/// Returns whether one of the rates is infinite: every request at once.
+fn has_burst(rates: &[f64]) -> bool {
+    rates.iter().any(|rate| rate.is_infinite())
+}
+
 fn most_clients(levels: &Levels) -> u64 {
     match levels {
         Levels::Clients(clients) => clients.iter().max().copied().map_or(0, u64::from),
@@ -377,6 +382,7 @@ fn text(wish: &Wish) -> String {
     });
     add(&match &wish.levels {
         Levels::Clients(_) => "    arrival: {closed-loop: {clients: \"${clients}\"}}".to_owned(),
+        Levels::Rates(rates) if has_burst(rates) => "    arrival: ${rate.arrival}".to_owned(),
         Levels::Rates(_) => "    arrival: {poisson: {rate: \"${rate}\"}}".to_owned(),
         Levels::As(arrival) => format!("    arrival: {arrival}"),
     });
@@ -453,6 +459,16 @@ fn axes(wish: &Wish, add: &mut dyn FnMut(&str)) -> Vec<&'static str> {
             lines.push(format!(
                 "  clients: [{levels}]    # each sends its next request when its last is answered"
             ));
+        }
+        Levels::Rates(levels) if has_burst(levels) => {
+            over.push("rate");
+            lines.push(
+                "  rate:    # requests per second, whether or not the server keeps up; `inf` sends all at once".to_owned(),
+            );
+            lines.extend(levels.iter().map(|rate| match rate.is_finite() {
+                true => format!("    \"{rate}\": {{arrival: {{poisson: {{rate: {rate}}}}}}}"),
+                false => "    inf: {arrival: burst}".to_owned(),
+            }));
         }
         Levels::Rates(levels) => {
             over.push("rate");

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use import::Tool;
 use pipeline::place::is_hidden;
+use pipeline::suggest::list;
 
 use super::init::quoted;
 use crate::exit::Stop;
@@ -94,6 +95,22 @@ struct Refused {
     hint: String,
 }
 
+/// Returns the names of the columns of a table: those of a Parquet file, or the first line of a text.
+fn columns_of(bytes: &[u8]) -> Vec<String> {
+    if bytes.starts_with(b"PAR1") {
+        let table = artifacts::Table::from_parquet(bytes.to_vec());
+        return table.map_or_else(|_| Vec::new(), |table| table.names());
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let names = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split([',', ';', '\t']);
+    let names = names.map(|name| name.trim().trim_matches('"').to_owned());
+    names.filter(|name| !name.is_empty()).collect()
+}
+
 /// Returns the results in a file that have rows of requests.
 fn results(path: &Path) -> Result<Vec<Found>, Refused> {
     let name = shown(path);
@@ -109,11 +126,21 @@ fn results(path: &Path) -> Result<Vec<Found>, Refused> {
         let message = "an experiment cannot name it: it has `*` or a character that cannot be seen";
         return Err(refused(message.to_owned(), "rename the file"));
     }
-    let bytes = artifacts::regular::read(path).map_err(|e| refused(e.to_string(), RESULTS))?;
+    let bytes = artifacts::regular::read(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => refused("no such file".to_owned(), RESULTS),
+        _ => refused(e.to_string(), RESULTS),
+    })?;
     let is_table = bytes.starts_with(b"PAR1") || name.ends_with(".csv") || name.ends_with(".tsv");
     if is_table {
         let message = "it is a table, not a result file of a known tool";
-        return Err(refused(message.to_owned(), CSV));
+        let hint = match columns_of(&bytes).as_slice() {
+            [] => CSV.to_owned(),
+            columns => format!(
+                "{CSV}; the file's columns are {}",
+                list(columns.iter().map(String::as_str))
+            ),
+        };
+        return Err(refused(message.to_owned(), &hint));
     }
     let recognised = import::recognised(&bytes).map_err(|why| refused(why.message, &why.hint))?;
     let tool = recognised.tool;

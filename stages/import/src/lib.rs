@@ -59,8 +59,8 @@ pub fn recognised(bytes: &[u8]) -> Result<Recognised, Unrecognised> {
     let documents = json::documents(bytes).map_err(unreadable)?;
     let tool = stage::recognise(&documents[0]).ok_or_else(|| Unrecognised {
         message: "it has the keys of no known tool".to_owned(),
-        hint: "known are the files of vLLM, SGLang, GuideLLM, AIPerf and GenAI-Perf; docs/import.md says which, and how to \
-               import a table"
+        hint: "known are the files of vLLM, SGLang, GuideLLM, AIPerf and GenAI-Perf; docs/import.md says which; rows in \
+               another form can be saved as CSV or Parquet and imported as a table"
             .to_owned(),
     })?;
     let listed = |key: &str| documents[0][key].as_array().map_or(1, Vec::len);
