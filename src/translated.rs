@@ -72,7 +72,7 @@ pub(crate) fn explained(words: &[String]) -> Option<String> {
         return None;
     }
     let mut differences: Vec<(String, String)> = Vec::new();
-    let (mut is_whole, mut has_names) = (true, theirs.is_some());
+    let (mut is_whole, mut has_names) = (true, false);
     if let Some(theirs) = &theirs {
         let why = "the command is `benchtrail load`".to_owned();
         differences.push((theirs.command.clone(), why));
@@ -94,6 +94,7 @@ pub(crate) fn explained(words: &[String]) -> Option<String> {
         let (instead, why) = of_tool
             .or_else(|| own_api(one))
             .or_else(|| with_unit(one))
+            .or_else(|| format_of_a_file(one, &given))
             .unwrap_or_else(|| instead(one, rate_type));
         has_names |= !matches!(instead, Instead::Same(_) | Instead::Nothing);
         let word = match (SECRET.contains(&one.option.as_str()), one.values.is_empty()) {
@@ -122,9 +123,10 @@ pub(crate) fn explained(words: &[String]) -> Option<String> {
         command.extend(["--api".to_owned(), api.to_owned()]);
     }
     let differs = theirs.is_some() || differences.len() > 1;
-    let heading = match has_names {
-        true => "error: `benchtrail load` has other names for these options:",
-        false => "error: `benchtrail load` does not have these options:",
+    let heading = match (has_names, is_whole) {
+        (true, _) => "error: `benchtrail load` has other names for these options:",
+        (false, false) => "error: `benchtrail load` does not have these options:",
+        (false, true) => "error: only the name of the command differs:",
     };
     differs.then(|| {
         let hint = hint(address.url(), command, is_whole);
@@ -135,6 +137,11 @@ pub(crate) fn explained(words: &[String]) -> Option<String> {
 /// Returns what to write instead of an option that this tool reads in its own way.
 fn of_tool(theirs: &Theirs, one: &Given) -> Option<(Instead, String)> {
     let ours = theirs.option(&one.option)?;
+    if one.option == "-f" {
+        return Some(left_out(
+            ": the script says what is sent; here `--workload NAME` or `--dataset FILE` does",
+        ));
+    }
     if ours.is_empty() {
         return Some(left_out(
             ": one process sends for all clients, and all start at once",
@@ -142,6 +149,13 @@ fn of_tool(theirs: &Theirs, one: &Given) -> Option<(Instead, String)> {
     }
     let words = vec![ours.to_owned(), one.value()?.to_owned()];
     Some((Instead::Words(words), format!("`{ours}`")))
+}
+
+/// Returns what to write instead of the name of a data set beside the path of its file.
+fn format_of_a_file(one: &Given, given: &[Given]) -> Option<(Instead, String)> {
+    let has_file = || given.iter().any(|other| other.option == "--dataset-path");
+    let is_name = one.option == "--dataset-name" && one.value() != Some("random");
+    (is_name && has_file()).then(|| left_out(": the format of the file is recognized"))
 }
 
 /// Puts words at the end of a command. A switch is given once, and a later API replaces an earlier one.
@@ -675,6 +689,30 @@ mod tests {
         }
         let message = explanation("load http://127.0.0.1:1 --api vllm --frobnicate");
         assert!(message.contains("has other names"), "{message}");
+    }
+
+    #[test]
+    fn options_that_are_all_valid_have_no_other_names() {
+        let message =
+            explanation("vllm bench serve http://127.0.0.1:8000 --num-prompts 4 --request-rate 2");
+        let heading = "error: only the name of the command differs:\n  vllm bench serve  the command is `benchtrail load`\n";
+        assert!(message.starts_with(heading), "{message}");
+        assert!(
+            message.contains("hint: the same load: benchtrail load"),
+            "{message}"
+        );
+        let line = "vllm bench serve --dataset-name sharegpt --dataset-path s.json --num-prompts 4";
+        let message = explanation(line);
+        let ours =
+            "hint: the same load: benchtrail load http://127.0.0.1:8000 --dataset-path s.json";
+        assert!(message.contains(ours), "{message}");
+        let message = explanation("locust -f mine.py --users 10");
+        assert!(
+            message.contains("the script says what is sent"),
+            "{message}"
+        );
+        let message = explanation("vllm bench serve http://127.0.0.1:8000 --frobnicate 4");
+        assert!(message.contains("does not have these options"), "{message}");
     }
 
     #[test]
