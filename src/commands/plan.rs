@@ -201,7 +201,7 @@ const BLOCKS_SHOWN: usize = 8;
 fn design(design: &DesignPlan) -> Vec<String> {
     let all = design.blocks * design.launches.len();
     let mut lines = vec![format!(
-        "design: {} of {} of `{}`, {} in each block; {}, {} to start",
+        "design: {} of {} of `{}`, {} in each block; {}, {} to measure",
         counted(design.blocks, "block"),
         counted(design.launches.len(), "launch"),
         design.unit,
