@@ -109,13 +109,19 @@ where
                 let mut parts = name.split(['-', '_']);
                 parts.any(|part| part.to_lowercase().starts_with(&typed))
             };
-            names.sort_by_key(|name| (!has(name), distance(word, name)));
+            names.sort_by_key(|name| (!has(name), is_by_product(name), distance(word, name)));
             format!(
                 "the most similar of the {count} {what} are {}",
                 list(names[..OFFERED].iter().copied())
             )
         }
     }
+}
+
+/// Returns whether a column only accompanies a figure: its count, spread or bounds.
+fn is_by_product(column: &str) -> bool {
+    let endings = ["_n", "_std", "_min", "_max", "_low", "_high", "_cv", "_why"];
+    endings.iter().any(|ending| column.ends_with(ending))
 }
 
 /// Returns a remedy for an unknown name among `what` (a plural) that names what was probably meant; `None` if the name

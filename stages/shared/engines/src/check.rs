@@ -327,15 +327,16 @@ impl Engine {
     /// Returns the problems with servers that already run.
     fn running_problems(&self, urls: &[String]) -> Vec<Problem> {
         let mut problems = Vec::new();
-        let mut add = |key, message| problems.push(in_launch(key, message));
+        let example = (urls.first()).map_or("127.0.0.1:8000", |url| url.trim_start_matches('/'));
+        let no_scheme = format!(
+            "a running server needs an `http://` or `https://` URL, such as `http://{example}`"
+        );
+        let mut add = |key, message: &str| problems.push(in_launch(key, message));
         let secure = urls.iter().any(|url| url.starts_with("https://"));
         let plain = urls.iter().any(|url| url.starts_with("http://"));
         let is_url = |url: &String| url.starts_with("http://") || url.starts_with("https://");
         if urls.is_empty() || !urls.iter().all(is_url) {
-            add(
-                "program",
-                "a running server needs an `http://` or `https://` URL",
-            );
+            add("program", &no_scheme);
         }
         if urls.iter().any(|url| has_credentials(url)) {
             add("program", CREDENTIALS);
