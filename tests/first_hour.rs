@@ -30,7 +30,8 @@ fn every_study_that_init_writes_is_short_and_planned() {
         let text = written(&project, name);
         assert!(text.lines().count() <= 28, "{name}:\n{text}");
         assert!(text.starts_with("# "), "{name} says what it is");
-        project.run(["plan", &format!("{name}.yaml")]).ok();
+        let plan = project.run(["plan", &format!("{name}.yaml")]).ok().stdout;
+        assert!(plan.contains(" to measure\n"), "{plan}");
     }
     assert!(written(&project, "plain").lines().count() <= 25);
     assert!(written(&project, "levels").contains("clients: [1, 8, 64]"));
@@ -55,6 +56,24 @@ fn every_study_that_init_writes_is_short_and_planned() {
     assert!(written(&project, "rates").contains("poisson: {rate: \"${rate}\"}"));
     assert!(written(&project, "burst").contains("\"0.5\": {arrival: {poisson: {rate: 0.5}}}"));
     assert!(written(&project, "burst").contains("inf: {arrival: burst}"));
+}
+
+#[test]
+fn a_running_server_without_a_scheme_is_met_with_its_whole_url() {
+    let project = Project::new();
+    project.run(["init", "mine", "--yes"]).ok();
+    let text = written(&project, "mine").replace("engine: llama-cpp", "engine: there");
+    let engine =
+        "engines:\n  there: {extends: openai, launch: {program: {running: \"10.0.0.5:8000\"}}}\n";
+    fs::write(project.path().join("mine.yaml"), text + engine).expect("a file");
+    let refused = project.run(["plan", "mine.yaml"]);
+    assert!(
+        refused
+            .stderr
+            .contains("URL, such as `http://10.0.0.5:8000`"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]

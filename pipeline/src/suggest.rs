@@ -336,6 +336,16 @@ mod tests {
     }
 
     #[test]
+    fn figures_are_offered_before_what_accompanies_them() {
+        let mut names: Vec<String> = ["n", "std", "min", "max", "p50_low", "p50"]
+            .map(|part| format!("ttft_ms_{part}"))
+            .to_vec();
+        names.extend((0..20).map(|i| format!("another_column_{i}")));
+        let offered = remedy("ttft", "columns", names);
+        assert!(offered.contains("columns are `ttft_ms_p50`, "), "{offered}");
+    }
+
+    #[test]
     fn a_close_name_is_offered_alone() {
         let names = ["llama-cpp", "sglang", "vllm"];
         assert_eq!(
