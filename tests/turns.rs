@@ -44,11 +44,15 @@ stages:
     needs: [ladder, checks, figures]
 "#;
 
-/// Returns the report of the study after a change.
-fn report(from: &str, to: &str) -> String {
+/// Returns the report of the study after changes.
+fn report(changes: &[(&str, &str)]) -> String {
     let project = Project::new();
     let file = project.path().join("experiments/drift.yaml");
-    std::fs::write(file, STUDY.replace(from, to)).expect("a file");
+    let study = changes.iter().fold(STUDY.to_owned(), |study, (from, to)| {
+        assert!(study.contains(from), "{from}");
+        study.replace(from, to)
+    });
+    std::fs::write(file, study).expect("a file");
     project.run(["run", "experiments/drift.yaml"]).ok();
     let report = project.path().join("reports/drift/report.md");
     std::fs::read_to_string(report).expect("a report")
@@ -56,7 +60,7 @@ fn report(from: &str, to: &str) -> String {
 
 #[test]
 fn a_report_says_that_one_side_was_measured_after_the_other() {
-    let report = report("", "");
+    let report = report(&[]);
     // Equal servers on a machine that slows down.
     assert!(
         report.contains("*different*, higher and so better on *first*"),
@@ -72,6 +76,25 @@ fn a_report_says_that_one_side_was_measured_after_the_other() {
 
 #[test]
 fn a_report_on_sides_measured_in_turns_does_not() {
-    let report = report("second: {at: 3 h}", "second: {at: 0 h}");
+    let report = report(&[("second: {at: 3 h}", "second: {at: 0 h}")]);
     assert!(!report.contains("drift of the machine"), "{report}");
+}
+
+#[test]
+fn a_report_says_that_one_side_came_first_in_each_block() {
+    let with = |design: &'static str| {
+        report(&[
+            ("seed: 7", design),
+            ("  rep: {from: 1, to: 6}\n", ""),
+            ("[configuration, rep]", "[configuration]"),
+            ("        unit: [rep]\n", ""),
+        ])
+    };
+    let limit = "- *order* (ladder): in each of the 4 blocks, the cells of configuration second were measured after those of \
+                 configuration first, so a comparison of the two contains any drift of the machine within a block; `order: abba` \
+                 in `design` changes their order from block to block.";
+    let declared = with("seed: 7\ndesign: {blocks: 4, order: declared}");
+    assert!(declared.contains(limit), "{declared}");
+    let alternating = with("seed: 7\ndesign: {blocks: 4, order: abba}");
+    assert!(!alternating.contains("*order*"), "{alternating}");
 }

@@ -19,7 +19,9 @@ use crate::data::{Data, Miss};
 use crate::extended::Extended;
 use crate::language::{World, missed, shown, wrong};
 use crate::settings::Named;
-use crate::statement::{Outcome, Recorded, Rule, Truth, alternatives, judge, judge_claim};
+use crate::statement::{
+    Outcome, Recorded, Rule, Truth, alternatives, judge, judge_claim, restricted,
+};
 use crate::trace::Extracted;
 
 /// A claim: a sentence, and the rule that decides whether it may be said.
@@ -131,7 +133,8 @@ pub(crate) fn derive(world: &World) -> Result<(), Miss> {
         let sentences = settings.narrower.iter().map(|narrower| &narrower.rule);
         let sentences: Vec<&Rule> = std::iter::once(&settings.rule).chain(sentences).collect();
         let shared = alternatives(&sentences, &look).map_err(at)?;
-        let judgement = judge_claim(&settings.rule, shared, &look).map_err(at)?;
+        let general = !restricted(&settings.says);
+        let judgement = judge_claim(&settings.rule, (shared, general), &look).map_err(at)?;
         let refuted = match &settings.refused_if {
             Some(rule) => judge(rule, &look).map_err(at)?.truth == Truth::Yes,
             None => judgement.truth == Truth::No,
@@ -143,7 +146,8 @@ pub(crate) fn derive(world: &World) -> Result<(), Miss> {
         };
         let mut instead = (outcome == Outcome::Licensed).then(|| settings.says.clone());
         for narrower in &settings.narrower {
-            let holds = |miss| judge_claim(&narrower.rule, shared, &look).map_err(miss);
+            let general = !restricted(&narrower.says);
+            let holds = |miss| judge_claim(&narrower.rule, (shared, general), &look).map_err(miss);
             if instead.is_none() && holds(at)?.truth == Truth::Yes {
                 instead = Some(narrower.says.clone());
             }
@@ -152,6 +156,7 @@ pub(crate) fn derive(world: &World) -> Result<(), Miss> {
             claim: Some(name.clone()),
             rule: Some(settings.rule.clone()),
             alternatives: shared,
+            levels: general,
             outcome,
             reason: judgement.reason.clone(),
             judgement: Some(judgement.clone()),

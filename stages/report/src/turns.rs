@@ -1,7 +1,7 @@
 //! Sides of comparisons that were measured one after the other.
 
 use artifacts::Scalar;
-use conditions::{Order, Start};
+use conditions::{FirstInEach, Order, Start};
 use pipeline::Coordinates;
 use pipeline::design::BLOCK;
 use pipeline::place::Condition;
@@ -17,8 +17,15 @@ struct Sides {
     unit: Vec<String>,
 }
 
-/// Returns a sentence for every two sides of a load that a table compares and that were measured one after the other. Sides in
-/// the same blocks were measured in turns.
+impl Sides {
+    /// Whether blocks are units of the comparison, as they are unless it names others.
+    fn in_blocks(&self) -> bool {
+        self.unit.iter().any(|axis| axis == BLOCK)
+    }
+}
+
+/// Returns a sentence for every two sides of a load that a table compares and that were measured one after the other: in the
+/// whole study, or in each of its blocks.
 ///
 /// # Errors
 /// If the cells of the load are not read yet, or are not what their records say.
@@ -47,14 +54,29 @@ pub(crate) fn out_of_turn(data: &Data, spec: &Json, load: &str) -> Result<Vec<St
             let own = |axis: &str| axis == sides.axis || sides.unit.iter().any(|unit| unit == axis);
             starts.push(Start {
                 first: side == *a,
-                unit: None,
+                unit: sides
+                    .in_blocks()
+                    .then(|| at.get(BLOCK).map(ToString::to_string))
+                    .flatten(),
                 at: at.without(own).to_string(),
                 unix_ns,
             });
         }
+        let axis = &sides.axis;
+        if sides.in_blocks() {
+            if let Some(lead) = FirstInEach::of(&starts) {
+                let blocks = lead.units;
+                let [first, second] = lead.sorted([a, b]);
+                sentences.push(format!(
+                    "in each of the {blocks} blocks, the cells of {axis} {second} were measured after those of {axis} {first}, so a \
+                     comparison of the two contains any drift of the machine within a block; `order: abba` in `design` changes \
+                     their order from block to block"
+                ));
+            }
+            continue;
+        }
         let order = Order::of(&starts).filter(|order| !order.in_turns());
         if let Some([first, second]) = order.map(|order| order.sorted([a, b])) {
-            let axis = &sides.axis;
             sentences.push(format!(
                 "the cells of {axis} {second} were measured after those of {axis} {first}, so a comparison of the two \
                  contains any drift of the machine; `design: {{blocks: N}}` measures them in turns"
@@ -66,7 +88,7 @@ pub(crate) fn out_of_turn(data: &Data, spec: &Json, load: &str) -> Result<Vec<St
     Ok(sentences)
 }
 
-/// Returns the sides that tables of a study compare over other units than blocks, in cells of a load.
+/// Returns the sides that tables of a study compare in cells of a load.
 fn compared(spec: &Json, load: &str) -> Vec<Sides> {
     let text = |value: &Json| {
         value
@@ -85,7 +107,10 @@ fn compared(spec: &Json, load: &str) -> Vec<Sides> {
         }
         let tables = stage["settings"]["tables"].as_object();
         for table in tables.into_iter().flatten().map(|(_, table)| table) {
-            let (pair, unit) = (&table["pair"], names(&table["unit"]));
+            let (pair, mut unit) = (&table["pair"], names(&table["unit"]));
+            if unit.is_empty() {
+                unit.push(BLOCK.to_owned());
+            }
             let Some(axis) = pair["axis"].as_str() else {
                 continue;
             };
@@ -94,8 +119,7 @@ fn compared(spec: &Json, load: &str) -> Vec<Sides> {
                 labels: [text(&pair["a"]), text(&pair["b"])],
                 unit,
             };
-            let in_blocks = sides.unit.is_empty() || sides.unit.iter().any(|axis| axis == BLOCK);
-            if !in_blocks && !all.contains(&sides) {
+            if !all.contains(&sides) {
                 all.push(sides);
             }
         }

@@ -41,6 +41,10 @@ pub(super) struct Written {
     /// Whether the values that it compares with bounds count with their intervals, as in a claim.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) intervals: bool,
+    /// Whether its sentence has no restriction to an average, so that pooled findings count only if their direction does not
+    /// change with the level.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) levels: bool,
     #[serde(flatten)]
     pub(super) rule: Rule,
 }
@@ -78,8 +82,8 @@ impl Judge {
             true => judge_claim,
             false => judge_at,
         };
-        let judgement =
-            judge(&written.rule, written.alternatives, &look).map_err(|miss| match miss {
+        let judgement = judge(&written.rule, (written.alternatives, written.levels), &look)
+            .map_err(|miss| match miss {
                 Miss::Unread => "a table is not read".to_owned(),
                 Miss::Wrong(message) => message,
             })?;

@@ -48,6 +48,8 @@ pub(crate) struct Recorded {
     pub(crate) rule: Option<Rule>,
     /// The number of sentences of its claim among which the level of its tests is divided; otherwise 1.
     pub(crate) alternatives: usize,
+    /// Whether its sentence has no restriction to an average.
+    pub(crate) levels: bool,
     /// The outcome.
     pub(crate) outcome: Outcome,
     /// The result of the evaluation.
@@ -152,6 +154,7 @@ impl Object for Function {
             claim: None,
             rule: Some(rule),
             alternatives: 1,
+            levels: false,
             outcome: if holds {
                 Outcome::Holds
             } else {
@@ -365,6 +368,7 @@ impl Object for Premise {
             claim: None,
             rule: None,
             alternatives: 1,
+            levels: false,
             outcome: Outcome::Premise,
             judgement: None,
             reason,
@@ -433,6 +437,7 @@ pub(crate) fn statements_table(
                     let rule = Written {
                         alternatives: recorded.alternatives,
                         intervals: recorded.claim.is_some(),
+                        levels: recorded.levels,
                         rule: recorded.rule.clone()?,
                     };
                     Some(serde_json::to_string(&rule).expect("a rule is plain data"))

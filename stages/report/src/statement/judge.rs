@@ -9,6 +9,7 @@ use pipeline::place::Condition;
 use super::counting::{counted, every, no_row, only_these};
 use super::interval;
 use super::judgement::Judgement;
+use super::levels;
 use super::predicate::Truth;
 use super::rule::Rule;
 use super::share::{Share, alternatives, tests_anything};
@@ -26,21 +27,23 @@ pub(crate) type Look<'a> = &'a dyn Fn(&str, &Condition) -> Result<View, Miss>;
 /// # Errors
 /// If a table or column is missing, values of different types are compared, or the rule itself is wrong.
 pub(crate) fn judge(rule: &Rule, look: Look<'_>) -> Result<Judgement, Miss> {
-    judge_at(rule, 1, look)
+    judge_at(rule, (1, false), look)
 }
 
 /// Judges the rule of a claim, which may be one of several alternatives, among which the level of its tests is divided.
-/// Values that it compares with bounds count with their intervals.
+/// Values that it compares with bounds count with their intervals. `levels` is whether its sentence has no restriction to
+/// an average, so that pooled findings count only if their direction does not change with the level.
 ///
 /// # Errors
 /// As [`judge`].
 pub(crate) fn judge_claim(
     rule: &Rule,
-    alternatives: usize,
+    (alternatives, levels): (usize, bool),
     look: Look<'_>,
 ) -> Result<Judgement, Miss> {
     let share = Share {
         intervals: true,
+        levels,
         ..Share::default()
     };
     let claimed = |table: &str, condition: &Condition| {
@@ -51,16 +54,18 @@ pub(crate) fn judge_claim(
     shared(rule, share.among(alternatives), &claimed)
 }
 
-/// Judges a rule that is one of several alternatives, among which the level of its tests is divided.
+/// Judges a rule that is one of several alternatives, among which the level of its tests is divided. `levels` is as in
+/// [`judge_claim`].
 ///
 /// # Errors
 /// As [`judge`].
 pub(crate) fn judge_at(
     rule: &Rule,
-    alternatives: usize,
+    (alternatives, levels): (usize, bool),
     look: Look<'_>,
 ) -> Result<Judgement, Miss> {
-    shared(rule, Share::default().among(alternatives), look)
+    let share = Share::default().over_levels(levels);
+    shared(rule, share.among(alternatives), look)
 }
 
 fn shared(rule: &Rule, share: Share, look: Look<'_>) -> Result<Judgement, Miss> {
@@ -81,6 +86,7 @@ fn shared(rule: &Rule, share: Share, look: Look<'_>) -> Result<Judgement, Miss> 
         let reason = format!("no row of `{table}` matches {{{}}}", view.condition);
         return Ok(Judgement::new(&view, Truth::Unknown, Vec::new(), reason).counted(0));
     }
+    let share = share.over_levels(share.levels && !levels::named(rule)?);
     view.share = match rule {
         Rule::AtLeast(r) | Rule::Exactly(r) => share.among_rows(&view, r.count),
         Rule::AtMost(r) => {
@@ -104,6 +110,24 @@ fn shared(rule: &Rule, share: Share, look: Look<'_>) -> Result<Judgement, Miss> 
         if judgement.truth.and(at_whole.truth) != judgement.truth {
             (judgement, view) = (at_whole, whole);
         }
+    }
+    if view.share.levels
+        && judgement.truth == Truth::Unknown
+        && let Some(words) = levels::words(&view)
+    {
+        let share = view.share.over_levels(false);
+        let on_average = over_rows(
+            rule,
+            &View {
+                share,
+                ..view.clone()
+            },
+        )?;
+        judgement.reason = match on_average.truth {
+            Truth::Unknown => format!("{}; {words}", judgement.reason),
+            _ => words,
+        };
+        return Ok(judgement);
     }
     if judgement.truth != Truth::Yes
         && let Some(words) = view.share.words(&view)

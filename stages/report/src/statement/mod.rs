@@ -6,6 +6,7 @@
 //!   `steps`, `verdicts`;
 //! - `share`: the levels of rules with alternatives;
 //! - `interval`: the intervals of the values that claims compare;
+//! - `levels`: pooled findings whose direction changes with the level;
 //! - `licence`: the words that each rule allows;
 //! - `bound`: the template functions, and the record of their results;
 //! - `again`: rules judged again by an audit.
@@ -16,6 +17,7 @@ mod counting;
 mod interval;
 mod judge;
 mod judgement;
+mod levels;
 mod licence;
 mod predicate;
 mod rule;
@@ -23,6 +25,8 @@ mod share;
 mod steps;
 #[cfg(test)]
 mod tests_of_intervals;
+#[cfg(test)]
+mod tests_of_levels;
 #[cfg(test)]
 mod tests_of_shares;
 mod token;
@@ -32,6 +36,7 @@ mod verdicts;
 pub use again::{Judge, Rejudged, TablePart};
 pub(crate) use bound::{Outcome, Recorded, install, statements_table};
 pub(crate) use judge::{judge, judge_claim};
+pub(crate) use levels::restricted;
 pub(crate) use licence::{FREE, allows, checked, is_checked_before_number};
 pub(crate) use predicate::Truth;
 pub use rule::Rule;

@@ -12,6 +12,7 @@ use contract::{Better, LevelScope, Verdict, Word as _};
 
 use super::interval;
 use super::judge::Look;
+use super::levels;
 use super::predicate::Predicate;
 use super::rule::{Only, Rule, Side, Tested};
 use crate::data::Miss;
@@ -30,6 +31,9 @@ pub(crate) struct Share {
     pub(crate) different: usize,
     /// Whether a value beyond a bound counts only with its whole interval, as in a claim.
     pub(crate) intervals: bool,
+    /// Whether a finding of a pooled row counts only if its direction does not change with the level, as in a sentence without
+    /// a restriction.
+    pub(crate) levels: bool,
 }
 
 impl Default for Share {
@@ -38,6 +42,7 @@ impl Default for Share {
             margin: 1,
             different: 1,
             intervals: false,
+            levels: false,
         }
     }
 }
@@ -79,8 +84,16 @@ impl Share {
         (self.margin, self.different) == (1, 1)
     }
 
+    /// The same level, where a pooled finding counts only if its direction does not change with the level, or also otherwise.
+    pub(super) fn over_levels(self, levels: bool) -> Self {
+        Self { levels, ..self }
+    }
+
     /// Returns a value of a row as it is at this share of its level.
     pub(crate) fn at(self, view: &View, index: usize, column: &str, value: Scalar) -> Scalar {
+        if self.levels && levels::contradicts(view, index, column, &value) {
+            return Scalar::Null;
+        }
         if self.is_whole() {
             return value;
         }

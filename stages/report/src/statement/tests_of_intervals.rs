@@ -51,7 +51,7 @@ fn claimed(rule: &Rule, table: &Arc<Opened>) -> Judgement {
         Ok(view)
     };
     let shared = alternatives(&[rule], &look).unwrap();
-    judge_claim(rule, shared, &look).unwrap()
+    judge_claim(rule, (shared, false), &look).unwrap()
 }
 
 fn stated(rule: &Rule, table: &Arc<Opened>) -> Judgement {

@@ -109,7 +109,7 @@ fn first_licensed(sentences: &[Rule], table: &Arc<Opened>) -> (Option<usize>, St
     let shared = alternatives(&all, &look).unwrap();
     let judgements: Vec<_> = sentences
         .iter()
-        .map(|rule| judge_at(rule, shared, &look).unwrap())
+        .map(|rule| judge_at(rule, (shared, false), &look).unwrap())
         .collect();
     let first = judgements
         .iter()
@@ -274,6 +274,7 @@ fn an_audit_judges_a_claim_at_the_same_share_of_its_level() {
         let written = serde_json::to_string(&Written {
             alternatives,
             intervals: false,
+            levels: false,
             rule,
         })
         .unwrap();

@@ -151,7 +151,7 @@ fn margin_end(view: &View, row: usize, better: Better) -> Option<(f64, &'static 
 }
 
 /// Formats a number with four significant digits.
-fn short(value: f64) -> String {
+pub(super) fn short(value: f64) -> String {
     statistics::significant_without_zeros(value, 4)
 }
 
