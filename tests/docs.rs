@@ -304,11 +304,12 @@ fn compare(printed: &str, said: &str, line: usize) {
 }
 
 /// The shipped reports, each with its archive beside it.
-const REPORTS: [&str; 9] = [
+const REPORTS: [&str; 10] = [
     "docs/first-report",
     "docs/gpu-study/two-engines",
     "docs/gpu-study/prefix-cache",
     "docs/gpu-study/tensor-parallel",
+    "docs/gpu-study/disaggregation",
     "docs/gpu-study/lmdeploy",
     "docs/gpu-study/direct",
     "docs/gpu-study/llama-server",

@@ -19,6 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::elsewhere::Elsewhere;
+use crate::log_tail::LogTail;
 use crate::probe::check_exporters;
 use crate::process::{Contained, Hanging, Process};
 use crate::reach::{Addresses, Home};
@@ -31,15 +32,6 @@ const PORT_ATTEMPTS: u32 = 3;
 
 /// The number of ports, the last ones that were given, which are not given again.
 const GIVEN_PORTS: usize = 1_000;
-
-/// The interval between two reads of a starting engine's log.
-const LOG_EVERY: Duration = Duration::from_secs(1);
-
-/// The most log lines reported at once.
-const LINES_AT_ONCE: usize = 20;
-
-/// The most characters reported of a log line.
-const LONGEST_LINE: usize = 300;
 
 /// A server that answers: started here or found running.
 pub(crate) struct Server {
@@ -231,7 +223,7 @@ impl Default for Manner {
 
 impl Manner {
     /// Returns what its start waits for.
-    fn waiting(&self) -> String {
+    pub(crate) fn waiting(&self) -> String {
         let waits_for = match self.ready {
             Readiness::Token => "its first token",
             Readiness::Models => "its list of models",
@@ -420,37 +412,6 @@ fn lost_its_port(process: &mut Process) -> bool {
         && ["couldn't bind", "address already in use"]
             .iter()
             .any(|t| log.contains(t))
-}
-
-/// How much of a starting engine's log was reported.
-#[derive(Default)]
-struct LogTail {
-    shown: usize,
-    last: Option<Instant>,
-}
-
-impl LogTail {
-    /// Reports new lines, at most once a second. If there are many, reports only the last ones.
-    fn tell(&mut self, process: &mut Process, manner: &Manner, job: &Job<'_>) {
-        if self.last.is_some_and(|last| last.elapsed() < LOG_EVERY) {
-            return;
-        }
-        self.last = Some(Instant::now());
-        let text = process.shown_log();
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        let new = text.get(self.shown..whole).unwrap_or_default();
-        self.shown = whole.max(self.shown);
-        let cut = |line: &str| line.chars().take(LONGEST_LINE).collect::<String>();
-        let lines: Vec<String> = new
-            .lines()
-            .filter(|l| !l.trim().is_empty())
-            .map(cut)
-            .collect();
-        let from = lines.len().saturating_sub(LINES_AT_ONCE);
-        if !lines.is_empty() {
-            job.control.log(manner.waiting(), lines[from..].to_vec());
-        }
-    }
 }
 
 fn started(
