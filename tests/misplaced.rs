@@ -443,6 +443,10 @@ fn words_of_other_tools_on_the_command_line_are_met_with_ours() {
             "separate the bounds with commas: write ttft:100,tpot:20",
         ),
         (
+            &["load", url, "--goodput", "ttft:0.2"],
+            "`0.2` has no unit: write ttft:0.2s for seconds, or ttft:0.2ms",
+        ),
+        (
             &["load", "localhost:9/v1/chat/completions"],
             "give http://localhost:9; ",
         ),

@@ -292,12 +292,16 @@ pub(super) fn parse_bound(text: &str) -> Result<(String, f64), String> {
         }
     };
     let with_unit = || load::TimeSpan::parse(bound).map(|span| span.nanoseconds() as f64 / 1e6);
-    let number = bound
-        .trim()
-        .parse::<f64>()
-        .ok()
-        .or_else(|| with_unit().ok());
-    let number = number.filter(|n| n.is_finite() && *n > 0.0);
+    let bare = bound.parse::<f64>().ok();
+    // Few bounds are below a millisecond. Without a unit, seconds may be meant.
+    if bare.is_some_and(|number| number > 0.0 && number < 1.0) {
+        return Err(format!(
+            "`{bound}` has no unit: write {name}:{bound}s for seconds, or {name}:{bound}ms"
+        ));
+    }
+    let number = bare
+        .or_else(|| with_unit().ok())
+        .filter(|n| n.is_finite() && *n > 0.0);
     Ok((
         name.to_owned(),
         number.ok_or_else(|| match pipeline::suggest::duration(bound) {
