@@ -1,6 +1,7 @@
 //! Other load generators' words for our options, so that a user who types one gets ours.
 
 use clap::Error;
+use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use pipeline::suggest::closest;
 
@@ -87,6 +88,12 @@ fn hide_a_header(error: &mut Error) {
     }
 }
 
+/// Adds a tip to an error.
+fn suggest(error: &mut Error, saying: impl Into<StyledStr>) {
+    let saying = ContextValue::StyledStrs(vec![saying.into()]);
+    error.insert(ContextKind::Suggested, saying);
+}
+
 /// Replaces the parser's guess by our word if the unknown option belongs to another tool.
 pub(crate) fn with_our_word(mut error: Error) -> Error {
     hide_a_header(&mut error);
@@ -106,10 +113,7 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
     {
         let saying = format!("`benchtrail {command} {given}`");
         error.remove(ContextKind::SuggestedSubcommand);
-        error.insert(
-            ContextKind::Suggested,
-            ContextValue::StyledStrs(vec![saying.into()]),
-        );
+        suggest(&mut error, saying);
         return error;
     }
     if error.kind() == ErrorKind::InvalidSubcommand {
@@ -119,19 +123,13 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
     if error.kind() == ErrorKind::ArgumentConflict && is_level_and_rate(&error) {
         let saying = "one of the two sets the load; `--rate R --max-concurrency N` is a rate with a cap on the requests \
                       in flight";
-        error.insert(
-            ContextKind::Suggested,
-            ContextValue::StyledStrs(vec![saying.into()]),
-        );
+        suggest(&mut error, saying);
         return error;
     }
     if error.kind() == ErrorKind::MissingRequiredArgument
         && let Some(saying) = saying_about_missing(&error)
     {
-        error.insert(
-            ContextKind::Suggested,
-            ContextValue::StyledStrs(vec![saying.into()]),
-        );
+        suggest(&mut error, saying);
         return error;
     }
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else {
@@ -156,8 +154,7 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
             .iter()
             .find(|(what, _)| what.contains(&value.as_str()));
         if let Some((_, place)) = place {
-            let saying = ContextValue::StyledStrs(vec![(*place).into()]);
-            error.insert(ContextKind::Suggested, saying);
+            suggest(&mut error, *place);
         }
         return error;
     }
@@ -169,8 +166,7 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
     if let (ErrorKind::UnknownArgument, Some(saying)) = (error.kind(), saying) {
         error.remove(ContextKind::SuggestedArg);
         error.remove(ContextKind::Usage);
-        let saying = ContextValue::StyledStrs(vec![saying.into()]);
-        error.insert(ContextKind::Suggested, saying);
+        suggest(&mut error, saying);
         return error;
     }
     let is_ours = ours.is_some();

@@ -43,19 +43,7 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
         unit: arguments.unit.clone(),
         conditions_may_differ: arguments.conditions_may_differ.clone(),
     };
-    let first = match commit(&arguments.a) {
-        Some(commit) => Study::at_commit(commit, b, profile, global)?,
-        None => Study::open(&arguments.a, profile, global)?,
-    };
-    if let (None, Some(newer)) = (commit(&arguments.a), commit(b))
-        && study_of_commits(&arguments.a)
-    {
-        return Err(Stop::usage(format!("{newer}: no such file")).hint(format!(
-            "the older study comes first: if `{newer}` is a commit, write `benchtrail diff {newer} {}`",
-            shown(&arguments.a)
-        )));
-    }
-    let second = Study::open(b, profile, global)?;
+    let [first, second] = studies(arguments, b, profile, global)?;
     let (older, newer) = (side(&first)?, side(&second)?);
     let comparison = compare(&older, &newer, &rule).map_err(|e| match e.hint() {
         Some(hint) => Stop::usage(&e).hint(hint),
@@ -113,6 +101,28 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
         .hint("more blocks on both sides narrow the bounds; if the axis of the launches is not `block`, name it with \
                `--unit`")),
     }
+}
+
+/// Opens the two studies, or the two states of one.
+fn studies(
+    arguments: &DiffArgs,
+    b: &Path,
+    profile: Option<&str>,
+    global: &Global,
+) -> Result<[Study; 2], Stop> {
+    let first = match commit(&arguments.a) {
+        Some(commit) => Study::at_commit(commit, b, profile, global)?,
+        None => Study::open(&arguments.a, profile, global)?,
+    };
+    if let (None, Some(newer)) = (commit(&arguments.a), commit(b))
+        && study_of_commits(&arguments.a)
+    {
+        return Err(Stop::usage(format!("{newer}: no such file")).hint(format!(
+            "the older study comes first: if `{newer}` is a commit, write `benchtrail diff {newer} {}`",
+            shown(&arguments.a)
+        )));
+    }
+    Ok([first, Study::open(b, profile, global)?])
 }
 
 /// Returns the text of a path that does not exist and is not written like a study, so that it may name a commit.

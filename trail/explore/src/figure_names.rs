@@ -11,8 +11,8 @@ use crate::catalogue::{Catalogue, Entry};
 pub fn figure_remedy(lock: &Lock, store: &Store, text: &str) -> Option<String> {
     let catalogue = Catalogue::read(lock, store).ok()?;
     let full = |table: &str| {
-        let known = catalogue.tables.get_key_value(table);
-        known.map(|(name, _)| name).or(catalogue.short.get(table))
+        let pair = catalogue.tables.get_key_value(table);
+        pair.map(|(name, _)| name).or(catalogue.short.get(table))
     };
     let columns = |table: &str| {
         let entry = catalogue.tables.get(table);

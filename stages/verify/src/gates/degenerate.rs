@@ -97,7 +97,12 @@ impl TypedGate for Degenerate {
                 wrong.push("the window is zero, so throughput is undefined".to_owned());
             }
             if alike {
-                wrong.push(format!("all {counted} durations are {longest} ns"));
+                let ms = statistics::significant_without_zeros(longest as f64 / 1e6, 4);
+                let remedy = match cell.fact_text("source").as_deref() {
+                    Some("simulated") => "; give the simulated server some `noise`",
+                    _ => "",
+                };
+                wrong.push(format!("all {counted} durations are {ms} ms{remedy}"));
             }
             if !at_limit.is_empty() {
                 wrong.push(format!(
@@ -176,6 +181,27 @@ mod tests {
         assert_eq!(outcome(None, "imported"), Outcome::Pass);
         assert_eq!(outcome(Some(0), "imported"), Outcome::Fail);
         assert_eq!(outcome(None, "measured"), Outcome::Fail);
+    }
+
+    #[test]
+    fn equal_durations_are_given_in_ms_and_a_simulation_without_noise_has_a_remedy() {
+        let observed = |source| {
+            let loop_ = ClosedLoop::default();
+            let requests = loop_.requests().into_iter().map(|mut request| {
+                request.done_ns = request.sent_ns.map(|sent| sent + 75_000_000);
+                request
+            });
+            let rows = CellRows {
+                cell: Table::new(vec![Column::text("source", [Some(source)])]).ok(),
+                ..synthetic::rows_of(requests.collect())
+            };
+            one_cell::judge(&Degenerate, json!({}), json!({}), rows).observed
+        };
+        let measured = observed("measured");
+        assert!(measured.ends_with(" durations are 75 ms"), "{measured}");
+        let simulated = observed("simulated");
+        let remedy = " durations are 75 ms; give the simulated server some `noise`";
+        assert!(simulated.ends_with(remedy), "{simulated}");
     }
 
     #[test]
