@@ -107,8 +107,8 @@ const RUN: [&str; 3] = ["run", "experiments/elsewhere.yaml", "--no-dry-run"];
 
 #[test]
 fn a_router_reaches_servers_on_its_own_host_itself_and_those_of_other_hosts_from_this_machine() {
-    let Some(sshd) = Sshd::start() else { return };
     for (router_there, how) in [(true, "itself"), (false, "forwarded")] {
+        let Some(sshd) = Sshd::start() else { return };
         let project = project(&sshd, true, router_there);
         project.run(RUN).ok();
         let workers = ask(
