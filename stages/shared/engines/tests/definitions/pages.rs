@@ -19,13 +19,14 @@ fn the_examples_in_the_documentation_are_valid() {
         cloud,
         group,
         replicas,
+        arrangements,
         model,
         draft,
     ] = &examples[..]
     else {
-        panic!("ten examples, not {}", examples.len())
+        panic!("eleven examples, not {}", examples.len())
     };
-    for part in [study, container, host, cloud, group, replicas] {
+    for part in [study, container, host, cloud, group, replicas, arrangements] {
         assert!(part["stages"].is_object());
     }
     assert!(container["stages"]["machine"]["environment"]["container"]["image"].is_string());
@@ -36,8 +37,15 @@ fn the_examples_in_the_documentation_are_valid() {
     assert_eq!(running.exporters.len(), 3);
     // Each role of an example connects to what the shipped router takes, and its settings are those of its engine.
     let router = engine("sglang-router");
-    for example in [group, replicas] {
-        let roles = &example["stages"]["server"]["roles"];
+    let arrangements = arrangements["axes"]["servers"].as_array().unwrap();
+    let arranged = arrangements
+        .iter()
+        .flat_map(|label| label.as_object().unwrap().values())
+        .map(|label| &label["roles"]);
+    let in_stages = [group, replicas].map(|example| &example["stages"]["server"]["roles"]);
+    let all: Vec<&Json> = in_stages.into_iter().chain(arranged).collect();
+    assert_eq!(all.len(), 4);
+    for roles in all {
         let peers = roles["router"]["peers"].as_object().unwrap();
         assert!(
             peers
