@@ -208,7 +208,7 @@ fn a_search_refuses_a_rate_whose_overload_no_probe_may_show() {
             "--search",
             "80",
             "--slo",
-            "tpot=0.0001",
+            "tpot=0.0001ms",
             "--requests",
             "4",
         ],
