@@ -403,7 +403,7 @@ fn a_broken_file_is_refused_with_its_place() {
 
 #[test]
 fn one_result_of_several_is_chosen_by_its_number() {
-    let second = VLLM.replacen("\"completed\": 7", "\"completed\": 7, \"label\": \"b\"", 1);
+    let second = VLLM.replacen("\"completed\": 7", "\"completed\": 7, \"second\": true", 1);
     let chosen = Import {
         entry: Some(2),
         ..import(Tool::Vllm)
