@@ -28,7 +28,7 @@ fn assert_no_commands(log: &str) {
 
 /// Runs the script in the project, and returns its exit code and its summary.
 fn gate(project: &Project, baseline: &str) -> (i32, String) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/regression/check.sh");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/actions/regression/check.sh");
     let mut command = Command::new(script);
     command
         .args([STUDY, baseline, "summary.md", "--", "--unit", "rep"])

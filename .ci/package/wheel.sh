@@ -2,9 +2,9 @@
 # Builds the wheel, installs it into a fresh environment, and runs a new user's first commands. Needs python3 with venv
 # and pip, and a package registry from which pip can install maturin.
 #
-#   packaging/wheel.sh [OUT] [CARGO PROFILE]      default: dist dist (the folder, and the profile with link-time optimisation)
+#   .ci/package/wheel.sh [OUT] [CARGO PROFILE]      default: dist dist (the folder, and the profile with link-time optimisation)
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 out=${1:-dist} profile=${2:-dist}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 folder=$profile; [ "$profile" = dev ] && folder=debug
 cargo build --locked --profile "$profile" --bin benchtrail
 binary=${CARGO_TARGET_DIR:-target}/$folder/benchtrail
-packaging/shell-files.sh "$binary" packaging/wheel.data/data/share
+.ci/package/shell-files.sh "$binary" .ci/package/wheel.data/data/share
 
 python3 -m venv "$work/build"
 "$work/build/bin/pip" install --quiet 'maturin>=1.9,<2'

@@ -2,12 +2,12 @@
 # Builds a release archive: the binary, completions, manual pages, license, checksums and an SBOM. The same
 # sources and tools give the same bytes.
 #
-#   packaging/release.sh [OUT] [TARGET] [CARGO PROFILE]      default: dist, this machine's target, dist
+#   .ci/package/release.sh [OUT] [TARGET] [CARGO PROFILE]      default: dist, this machine's target, dist
 #
 # TARGET may be any target that rustup has installed and that has a linker, such as x86_64-unknown-linux-musl (a static
 # binary) or aarch64-unknown-linux-gnu. Completions and manual pages come from a binary for this machine.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 host=$(rustc -vV | sed -n 's/^host: //p')
 out=${1:-dist} target=${2:-$host} profile=${3:-dist}
 folder=$profile; [ "$profile" = dev ] && folder=debug
@@ -22,4 +22,4 @@ if [ "$target" != "$host" ]; then
   cargo build --locked --profile "$profile" --bin benchtrail --target "$host"
   here=$built/$host/$folder/benchtrail
 fi
-packaging/pack.sh "$out" "$target" "$binary" "$here"
+.ci/package/pack.sh "$out" "$target" "$binary" "$here"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures a study and compares it with that of the last release: a regression gate for CI.
 #
-#   packaging/regression/check.sh EXPERIMENT BASELINE [SUMMARY] [-- OPTIONS OF diff]
+#   .github/actions/regression/check.sh EXPERIMENT BASELINE [SUMMARY] [-- OPTIONS OF diff]
 #
 # EXPERIMENT is measured, or taken from the store where nothing changed. BASELINE is a bundle, its archive, or a lock in
 # the same store. Without a baseline, this is the first run, and nothing is compared. SUMMARY (summary.md) receives the

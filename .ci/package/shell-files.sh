@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Writes completions and manual pages to their standard locations below a `share` folder.
 #
-#   packaging/shell-files.sh BINARY SHARE
+#   .ci/package/shell-files.sh BINARY SHARE
 set -euo pipefail
 binary=$1 share=$2
 mkdir -p "$share/bash-completion/completions" "$share/zsh/site-functions" "$share/fish/vendor_completions.d"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Packs a binary that has been built; release.sh calls this.
 #
-#   packaging/pack.sh OUT TARGET BINARY [BINARY FOR THIS MACHINE]
+#   .ci/package/pack.sh OUT TARGET BINARY [BINARY FOR THIS MACHINE]
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 out=$1 target=$2 binary=$3 here=${4:-$3}
 mkdir -p "$out"
 work=$(mktemp -d)
@@ -13,9 +13,9 @@ name=benchtrail-$version-$target
 root=$work/$name
 
 install -D -m 755 "$binary" "$root/bin/benchtrail"
-packaging/shell-files.sh "$here" "$root/share"
+.ci/package/shell-files.sh "$here" "$root/share"
 install -m 644 LICENSE README.md CHANGELOG.md "$root"
-packaging/sbom.py "$version" > "$out/$name.cdx.json"
+.ci/package/sbom.py "$version" > "$out/$name.cdx.json"
 
 # The date of the last commit, so that packing twice gives the same bytes.
 date=@$(git log -1 --format=%ct 2>/dev/null || echo 0)

@@ -1,6 +1,6 @@
 """Tests the package against the binary: a published study of the repository, and a folder of rows.
 
-Run with the binary in BENCHTRAIL_BINARY: `pytest packaging/python/tests`.
+Run with the binary in BENCHTRAIL_BINARY: `pytest src/python/tests`.
 """
 
 from __future__ import annotations

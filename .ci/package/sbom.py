@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints a bill of materials of the binary, CycloneDX 1.5 as JSON, from `cargo metadata` and Cargo.lock.
 
-    packaging/sbom.py VERSION > benchtrail.cdx.json
+    .ci/package/sbom.py VERSION > benchtrail.cdx.json
 
 It lists the packages in the binary: normal and build dependencies for this machine's target, without test
 dependencies. Nothing is downloaded.
