@@ -51,6 +51,7 @@ mod newcomers;
 mod not_worse;
 mod numbers;
 mod outlying_launches;
+mod own_files;
 mod placed;
 mod places;
 mod planted;

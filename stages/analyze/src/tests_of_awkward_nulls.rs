@@ -393,3 +393,47 @@ fn blocks_that_are_numbered_through_on_hosts_are_no_coordinates() {
     let (each, means) = (p(each), p(means));
     assert!((each - means).abs() < 1e-12, "{each} {means}");
 }
+
+/// Welch's degrees of freedom come from the sample, and three launches say little about their spread. So a small side that
+/// varies two or three times as much as the other is falsely different in more than one study of twenty.
+#[test]
+fn a_small_side_that_varies_more_differs_falsely_a_little_too_often() {
+    let parameters = json!({"from": "t", "columns": ["m"], "unit": ["launch"], "over": ["launch"],
+        "family": "table", "pair": {"axis": "system", "a": "a", "b": "b"}});
+    let rate = |[few, many]: [i64; 2], studies: u32| {
+        let mut noise = Noise(47);
+        let hits = (0..studies).filter(|_| {
+            let rows = (0..few + many).map(|launch| {
+                let (system, spread) = if launch < few {
+                    ("a", 0.03)
+                } else {
+                    ("b", 0.01)
+                };
+                let key = vec![Scalar::Text(system.to_owned()), Scalar::Int(launch)];
+                let value = 100.0 * (spread * noise.normal()).exp();
+                Row::new(key, vec![Scalar::Float(value)], Vec::new())
+            });
+            let frame = Frame {
+                level: Level::Cell,
+                keys: ["system", "launch"].map(str::to_owned).to_vec(),
+                specs: vec![Spec::float("m", "ms", "a value")],
+                rows: rows.collect(),
+                missing: Vec::new(),
+            };
+            let made = run("unpaired-comparison", &parameters, frame.settle().unwrap());
+            any(&made, "verdict", "different")
+        });
+        hits.count() as f64 / f64::from(studies)
+    };
+    let most = |studies: u32| bound(studies) + 0.017;
+    for (sizes, studies) in [
+        ([3, 4], 1000),
+        ([3, 5], 1000),
+        ([4, 7], 1000),
+        ([3, 12], 300),
+    ] {
+        let share = rate(sizes, studies);
+        println!("{sizes:?}: {share}");
+        assert!(share <= most(studies), "{sizes:?}: {share}");
+    }
+}

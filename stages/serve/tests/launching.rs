@@ -83,18 +83,9 @@ fn main() -> ExitCode {
     ])
 }
 
-/// Imitates an engine: serves what readiness needs, has its own child, and ignores SIGTERM like a
-/// server that waits for its streams.
-const STUB: &str = r#"
-import http.server, json, os, signal, subprocess, sys
-port, name, first = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-if first != "-" and not os.path.exists(first):
-    open(first, "w").close()
-    print("0.01 E srv: couldn't bind HTTP server socket", flush=True)
-    sys.exit(1)
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-subprocess.Popen(["sleep", "3600"])
-print("variables:", ",".join(sorted(os.environ)), flush=True)
+/// Answers what readiness asks, with the model `name`. The scripts below begin with it.
+const HANDLER: &str = r#"
+import http.server, json, os, signal, subprocess, sys, time
 class Handler(http.server.BaseHTTPRequestHandler):
     def answer(self, body):
         body = json.dumps(body).encode()
@@ -107,15 +98,32 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
         self.answer({"choices": [{"text": "a"}], "usage": {"completion_tokens": 1}})
+"#;
+
+/// Imitates an engine: serves what readiness needs, has its own child, and ignores SIGTERM like a
+/// server that waits for its streams.
+const STUB: &str = r#"
+port, name, first = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+if first != "-" and not os.path.exists(first):
+    open(first, "w").close()
+    print("0.01 E srv: couldn't bind HTTP server socket", flush=True)
+    sys.exit(1)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen(["sleep", "3600"])
+print("variables:", ",".join(sorted(os.environ)), flush=True)
 http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
 "#;
+
+fn script(body: &str) -> String {
+    [HANDLER, body].concat()
+}
 
 fn stub(first: &str) -> Json {
     json!({
         "title": "Stub", "version": "1.0",
         "launch": {
             "program": {"installed": "python3"},
-            "arguments": ["-c", STUB, "{port}", "{model-name}", first],
+            "arguments": ["-c", script(STUB), "{port}", "{model-name}", first],
             "environment": {"DECLARED": "{model-name}"},
         },
         "settings": {"slots": {"type": "integer", "default": 2, "min": 1, "flags": ["--slots", "{}"]}},
@@ -133,8 +141,7 @@ fn shell(script: &str) -> Json {
 
 /// Imitates an engine that writes its steps to a file. It serves after it has seen what it waits for in that file.
 const MEMBER: &str = r#"
-import http.server, json, os, sys, time
-port, path = int(sys.argv[1]), sys.argv[2]
+port, path, name = int(sys.argv[1]), sys.argv[2], "tiny"
 gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "")
 def say(step):
     with open(path, "a") as file:
@@ -142,18 +149,6 @@ def say(step):
 say("starts")
 while not eval(os.environ["WAITS"], {"said": open(path).read(), "gpus": gpus}):
     time.sleep(0.01)
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.answer({"data": [{"id": "tiny"}]})
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.answer({"choices": [{"text": "a"}], "usage": {"completion_tokens": 1}})
-    def answer(self, body):
-        body = json.dumps(body).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 server = http.server.HTTPServer(("127.0.0.1", port), Handler)
 say("serves")
 server.serve_forever()
@@ -167,7 +162,7 @@ fn four_members(bench: &Bench, waits: &str) -> (Result<Done, Failure>, String) {
         "title": "Member", "version": "1.0", "stop": {"grace-s": 0.1},
         "launch": {
             "program": {"installed": "python3"},
-            "arguments": ["-c", MEMBER, "{port}", path.to_str().unwrap()],
+            "arguments": ["-c", script(MEMBER), "{port}", path.to_str().unwrap()],
             "environment": {"WAITS": waits},
         },
     });
@@ -396,7 +391,7 @@ fn never_ready() {
 
 /// A stub that answers 500 to the first request for a token, and to the following ones if `again`.
 fn failing_stub(again: bool, line: &str) -> Json {
-    let failing = STUB.replace(
+    let failing = script(STUB).replace(
         "    def do_POST(self):\n",
         &format!(
             "    failed = 0\n    def do_POST(self):\n        \
