@@ -236,7 +236,7 @@ impl<'a> Plan<'a> {
         let homes = self.homes()?;
         let mut addresses: BTreeMap<&str, Vec<Addresses>> = BTreeMap::new();
         let (mut described, mut warnings) = (BTreeMap::new(), Vec::new());
-        let (mut whole, mut starts) = (None, Vec::new());
+        let (mut whole, mut starts, mut exporters) = (None, Vec::new(), BTreeMap::new());
         let roles: Vec<_> = self
             .roles
             .iter()
@@ -275,7 +275,7 @@ impl<'a> Plan<'a> {
                 }));
                 group.members.push((member.clone(), server));
                 group.live.push(LiveMember {
-                    name: member,
+                    name: member.clone(),
                     role: planned.name.clone(),
                     loaded: planned.name == self.loaded,
                     engine: format!("{} {}", descriptor.engine.title, descriptor.version),
@@ -293,8 +293,11 @@ impl<'a> Plan<'a> {
                     counters: live.counters.clone(),
                     generates_with_others: planned.role.ready != Readiness::Token,
                 });
-                if planned.name == self.loaded {
-                    whole.get_or_insert(live);
+                if planned.name == self.loaded && whole.is_none() {
+                    whole = Some(live);
+                } else {
+                    let named = live.exporters.into_iter();
+                    exporters.extend(named.map(|(name, its)| (format!("{member}.{name}"), its)));
                 }
                 described.entry(index).or_insert((planned, descriptor));
             }
@@ -302,6 +305,7 @@ impl<'a> Plan<'a> {
         let described = described.into_values().collect();
         let mut whole =
             whole.ok_or_else(|| Failure::failed(format!("no role is `{}`", self.loaded)))?;
+        whole.exporters.extend(exporters);
         // Each member is sampled under its own name.
         whole.members.clone_from(&group.live);
         (whole.pid, whole.log_path, whole.endpoints.metrics) = (None, None, None);

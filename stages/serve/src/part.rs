@@ -67,7 +67,10 @@ impl<'a> Part<'a> {
             self.revision(),
             drafts(&self.environment),
         );
-        let reached = self.engine.exporters.values().map(|exporter| Effect {
+        // Whoever starts an engine reads its second port, too.
+        let others = self.engine.exporters.values();
+        let others = others.filter(|exporter| exporter.path_at_side_port().is_none());
+        let reached = others.map(|exporter| Effect {
             what: What::Reach {
                 url: exporter.url.clone(),
                 key: None,

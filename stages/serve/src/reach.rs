@@ -3,7 +3,7 @@
 use contract::LiveEnvironment;
 use engines::Peer;
 use pipeline::Failure;
-use places::{Containment, Network};
+use places::Containment;
 
 use crate::elsewhere::Elsewhere;
 
@@ -26,7 +26,7 @@ impl Home {
             Containment::of(&live.container).map_err(|e| Failure::failed(e.to_string()))?;
         Ok(Self {
             host: Elsewhere::of(live)?.map(|there| there.name().to_owned()),
-            own_network: containment.is_some_and(|c| c.network == Network::Published),
+            own_network: containment.is_some_and(|c| c.has_own_network()),
         })
     }
 

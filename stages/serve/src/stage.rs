@@ -272,7 +272,7 @@ pub(crate) fn live(
         log_events: engine.log.events.clone(),
         log_errors: engine.log.errors.clone(),
         limits: descriptor.limits.clone(),
-        exporters: engine.exporters.clone(),
+        exporters: server.exporters(engine),
         members: Vec::new(),
         elsewhere: server.elsewhere.clone(),
         starts: server.start.clone().into_iter().collect(),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use contract::{LiveElsewhere, LiveEnvironment, ReadyProof, ServerStart};
+use contract::{Exporter, LiveElsewhere, LiveEnvironment, ReadyProof, ServerStart};
 use engines::{Engine, Launch, Paths, Peer, Rendered, render, uses_side_port};
 use net::{Ask, Site, SiteError};
 use pipeline::process::Spawner;
@@ -40,6 +40,8 @@ pub(crate) struct Server {
     pub(crate) process: Option<Process>,
     /// The second port that it listens on, if it was given one.
     side_port: String,
+    /// Whether that port can be reached from this machine.
+    side_port_here: bool,
     /// The port that it listens on there, if it runs on another host.
     port_there: Option<u16>,
     /// The URL that shows whether a server that was found running is alive.
@@ -63,6 +65,7 @@ impl Server {
             model,
             process,
             side_port: String::new(),
+            side_port_here: false,
             port_there: None,
             health,
             live: Json::Null,
@@ -90,6 +93,23 @@ impl Server {
             at_home,
             home,
         }
+    }
+
+    /// Returns the exporters with the address of the second port. Those of a port that cannot be reached from here are left
+    /// out: on another host and in a container's own network, only the first port is forwarded.
+    pub(crate) fn exporters(&self, engine: &Engine) -> BTreeMap<String, Exporter> {
+        let reached = |(name, exporter): (&String, &Exporter)| {
+            let url = match exporter.path_at_side_port() {
+                Some(path) if self.side_port_here => {
+                    format!("http://{HOST}:{}{path}", self.side_port)
+                }
+                Some(_) => return None,
+                None => exporter.url.clone(),
+            };
+            let tells = exporter.tells;
+            Some((name.clone(), Exporter { url, tells }))
+        };
+        engine.exporters.iter().filter_map(reached).collect()
     }
 
     fn peer(&self) -> Peer {
@@ -302,6 +322,9 @@ pub(crate) fn start(
     let there = Elsewhere::of(live)?;
     let containment =
         Containment::of(&live.container).map_err(|e| Failure::failed(e.to_string()))?;
+    let own_network = containment
+        .as_ref()
+        .is_some_and(Containment::has_own_network);
     let listens_on_two = uses_side_port(engine, settings);
     let mut attempt = 1;
     loop {
@@ -364,6 +387,7 @@ pub(crate) fn start(
                 let elsewhere = there.as_ref().map(|there| there.sampler([here, port]));
                 return Ok(Server {
                     elsewhere,
+                    side_port_here: there.is_none() && !own_network && listens_on_two,
                     side_port: paths.side_port,
                     port_there: there.as_ref().map(|_| port),
                     start: Some(began.until(&ready, manner.ready)),

@@ -77,6 +77,10 @@ fn main() -> ExitCode {
             side_by_side,
         ),
         (
+            "an_exporter_at_the_second_port_gets_the_port_of_this_start",
+            second_port,
+        ),
+        (
             "a_member_that_fails_stops_those_that_start_beside_it",
             fails_beside_others,
         ),
@@ -208,6 +212,52 @@ fn side_by_side() {
     assert_eq!(bench.leases(), 4);
     done.lease.take().unwrap().release();
     assert_eq!(bench.leases(), 0);
+}
+
+fn second_port() {
+    let bench = Bench::new();
+    let mut definition = stub("-");
+    definition["launch"]["arguments"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!("{side-port}"));
+    definition["exporters"] =
+        json!({"own": {"url": "http://{host}:{side-port}/metrics", "tells": "metrics"}});
+    let exporters = |live: &Json| {
+        let port = |url: &str| {
+            url.trim_start_matches("http://127.0.0.1:")
+                .split('/')
+                .next()
+                .unwrap()
+                .parse::<u16>()
+                .unwrap()
+        };
+        let ports = [&live["exporters"]["own"]["url"], &live["base_url"]]
+            .map(|url| port(url.as_str().unwrap()));
+        assert!(
+            live["exporters"]["own"]["url"]
+                .as_str()
+                .unwrap()
+                .ends_with("/metrics"),
+            "{live}"
+        );
+        assert_ne!(ports[0], ports[1], "{live}");
+    };
+    let mut done = run(&bench, &definition).unwrap();
+    exporters(done.lease.as_ref().unwrap().live());
+    done.lease.take().unwrap().release();
+    // In a group, those of members that get no load are named after the member.
+    let roles = json!({"front": {"count": 1}, "back": {"count": 1}});
+    let input = environment_of(&bench, &definition);
+    let parameters = json!({"settings": {}, "roles": roles, "load": "front"});
+    let mut done = bench
+        .run(&serve(), &parameters, &[input], &Control::quiet())
+        .unwrap();
+    let live = done.lease.as_ref().unwrap().live().clone();
+    exporters(&live);
+    let names: Vec<&String> = live["exporters"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["back-0.own", "own"]);
+    done.lease.take().unwrap().release();
 }
 
 fn fails_beside_others() {

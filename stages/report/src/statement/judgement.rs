@@ -1,7 +1,10 @@
 //! The result of evaluating a rule, and the words for the rows it rests on.
 
+use std::collections::BTreeMap;
+
 use artifacts::Scalar;
 use pipeline::place::same_label;
+use statistics::significant_without_zeros;
 
 use super::predicate::Truth;
 use super::rule::Only;
@@ -59,27 +62,52 @@ impl Judgement {
 }
 
 /// Writes rows with the values of some columns: `workload=a: x = 3, y = null`.
+///
+/// Numbers are rounded to six digits. If two of them differ but would read the same, all are written in full.
 pub(super) fn rows_text(view: &View, rows: &[usize], columns: &[&str]) -> String {
     const SHOWN: usize = 5;
-    let mut parts: Vec<String> = rows
+    let shown = &rows[..rows.len().min(SHOWN)];
+    let value = |row: usize, column: &str| view.get(row, column).unwrap_or(Scalar::Null);
+    let values = shown
         .iter()
-        .take(SHOWN)
-        .map(|row| {
-            let values = columns.iter().map(|c| match view.get(*row, c) {
-                Ok(Scalar::Null) | Err(_) => format!("{c} = null"),
-                Ok(value) => format!("{c} = {value}"),
-            });
-            format!(
-                "{}: {}",
-                view.row_name(*row),
-                values.collect::<Vec<_>>().join(", ")
-            )
-        })
-        .collect();
+        .map(|row| columns.iter().map(|c| value(*row, c)).collect());
+    let values: Vec<Vec<Scalar>> = values.collect();
+    let text = texts(&values);
+    let row_text = |(row, texts): (&usize, &Vec<String>)| {
+        let pairs = columns.iter().zip(texts);
+        let pairs: Vec<String> = pairs.map(|(c, text)| format!("{c} = {text}")).collect();
+        format!("{}: {}", view.row_name(*row), pairs.join(", "))
+    };
+    let mut parts: Vec<String> = shown.iter().zip(&text).map(row_text).collect();
     if rows.len() > SHOWN {
         parts.push(format!("and {} more", rows.len() - SHOWN));
     }
     parts.join("; ")
+}
+
+/// Returns the text of each value.
+fn texts(values: &[Vec<Scalar>]) -> Vec<Vec<String>> {
+    let rounded = |value: &Scalar| match value {
+        Scalar::Float(number) => significant_without_zeros(*number, 6),
+        other => other.to_string(),
+    };
+    let mut numbers = BTreeMap::new();
+    let floats = values.iter().flatten().filter_map(|value| match value {
+        Scalar::Float(number) => Some((rounded(value), number.to_bits())),
+        _ => None,
+    });
+    let ambiguous = floats
+        .into_iter()
+        .any(|(text, bits)| *numbers.entry(text).or_insert(bits) != bits);
+    let text = |value: &Scalar| match (value, ambiguous) {
+        (Scalar::Null, _) => "null".to_owned(),
+        (_, true) => value.to_string(),
+        (_, false) => rounded(value),
+    };
+    values
+        .iter()
+        .map(|row| row.iter().map(text).collect())
+        .collect()
 }
 
 /// Whether a row has the values of a condition.
@@ -91,4 +119,36 @@ pub(super) fn is_one(view: &View, row: usize, only: &Only) -> Result<bool, Miss>
         }
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_rounded_unless_two_would_then_read_the_same() {
+        let row = |numbers: [f64; 2]| numbers.map(Scalar::Float).to_vec();
+        let written = |rows: &[[f64; 2]]| texts(&rows.iter().map(|r| row(*r)).collect::<Vec<_>>());
+        assert_eq!(
+            written(&[[0.464_691_138_076_634_54, 3.0]]),
+            [["0.464691", "3"]]
+        );
+        assert_eq!(
+            written(&[[0.1, 0.1], [12_345_678.9, 1e-9]]),
+            [["0.1", "0.1"], ["12345679", "1.00000e-9"]]
+        );
+        assert_eq!(
+            written(&[[0.3, 0.1 + 0.2]]),
+            [["0.3", "0.30000000000000004"]]
+        );
+        let others = [
+            Scalar::Null,
+            Scalar::Int(1_234_567),
+            Scalar::Text("0.464691138".to_owned()),
+        ];
+        assert_eq!(
+            texts(&[others.to_vec()]),
+            [["null", "1234567", "0.464691138"]]
+        );
+    }
 }

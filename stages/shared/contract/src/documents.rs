@@ -297,7 +297,8 @@ pub const DECLARED: &str = "declared";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Exporter {
-    /// The full URL, for example `http://10.0.0.5:9100/metrics`. Benchtrail sends no key to it.
+    /// The full URL, for example `http://10.0.0.5:9100/metrics`. Benchtrail sends no key to it. An engine that Benchtrail
+    /// starts has `http://{host}:{side-port}/metrics`: metrics that it serves at a second port.
     pub url: String,
     /// The kind of metrics.
     pub tells: Telling,
@@ -315,7 +316,16 @@ pub enum Telling {
     Dcgm,
 }
 
+/// The second port of an engine that Benchtrail starts, in the address of an exporter.
+pub const AT_SIDE_PORT: &str = "http://{host}:{side-port}";
+
 impl Exporter {
+    /// Returns the path, if the address is at the engine's second port.
+    pub fn path_at_side_port(&self) -> Option<&str> {
+        let path = self.url.strip_prefix(AT_SIDE_PORT)?;
+        (path.is_empty() || path.starts_with('/')).then_some(path)
+    }
+
     /// Splits the address into the server's address and the path.
     pub fn parts(&self) -> (&str, &str) {
         let host = self.url.find("://").map_or(0, |at| at + 3);

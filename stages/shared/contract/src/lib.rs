@@ -46,11 +46,11 @@ pub use cell::{
 pub use cell_rows::{CellRows, ServerCounter, metrics_source, server_counter};
 pub use declare::{ColumnSpec, ColumnType, Plain, Row, TableSpec, UnknownWord, Value, Word};
 pub use documents::{
-    Counters, DECLARED, Endpoints, EngineIdentity, EngineSource, Environment, EventPattern,
-    Exporter, HOST_NOT_KNOWN, InstalledSoftware, LiveElsewhere, LiveEnvironment, LiveMember,
-    LiveServer, LiveWorker, ModelIdentity, ModelShape, OF_ENGINE, PassedOver, PinnedFile,
-    PinnedPackage, PromptCache, RoleDescriptor, ServerCommand, ServerDescriptor, Telling,
-    WeightsIdentity,
+    AT_SIDE_PORT, Counters, DECLARED, Endpoints, EngineIdentity, EngineSource, Environment,
+    EventPattern, Exporter, HOST_NOT_KNOWN, InstalledSoftware, LiveElsewhere, LiveEnvironment,
+    LiveMember, LiveServer, LiveWorker, ModelIdentity, ModelShape, OF_ENGINE, PassedOver,
+    PinnedFile, PinnedPackage, PromptCache, RoleDescriptor, ServerCommand, ServerDescriptor,
+    Telling, WeightsIdentity,
 };
 pub use format::{ReadError, TableFormat};
 pub use interval::IntervalEnd;

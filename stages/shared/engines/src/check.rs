@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use contract::Limit;
+use contract::{AT_SIDE_PORT, Exporter, Limit, Telling};
 use net::ApiKey;
 use pipeline::suggest::remedy;
 use pipeline::{Json, Problem};
@@ -200,22 +200,8 @@ impl Engine {
                 );
             }
         }
-        for (name, exporter) in &self.exporters {
-            if has_credentials(&exporter.url) {
-                problems.push(Problem::at(&["exporters", name, "url"], CREDENTIALS));
-            } else if !exporter.url.starts_with("http://") && !exporter.url.starts_with("https://")
-            {
-                let message = format!("`{}` is not an address", exporter.url);
-                problems.push(
-                    Problem::at(&["exporters", name, "url"], message)
-                        .hint("write it in full, for example `http://10.0.0.5:9100/metrics`"),
-                );
-            }
-        }
-        if matches!(self.launch.program, Program::Running(_)) {
-            return problems;
-        }
-        if !self.facts.is_empty() {
+        let running = matches!(self.launch.program, Program::Running(_));
+        if !running && !self.facts.is_empty() {
             let message =
                 "`facts` are for a server that is already running (`launch.program.running`)";
             problems.push(
@@ -223,13 +209,18 @@ impl Engine {
                     .hint("Benchtrail reads the machine and sets the settings of what it starts"),
             );
         }
-        if !self.exporters.is_empty() {
-            let message =
-                "`exporters` are for a server that is already running (`launch.program.running`)";
-            problems.push(
-                Problem::at(&["exporters"], message)
-                    .hint("Benchtrail samples the machine of what it starts by itself"),
-            );
+        let wrong = match running {
+            true => address_problem,
+            false => own_address_problem,
+        };
+        for (name, exporter) in &self.exporters {
+            if let Some((message, hint)) = wrong(exporter) {
+                let problem = Problem::at(&["exporters", name, "url"], message);
+                problems.push(match hint {
+                    Some(hint) => problem.hint(hint),
+                    None => problem,
+                });
+            }
         }
         problems
     }
@@ -528,4 +519,31 @@ fn package_problems(package: &Package) -> Vec<Problem> {
         problems.push(Problem::at(&["packages"], message));
     }
     problems
+}
+
+/// Returns what is wrong with the address of an exporter beside a running server, and the remedy.
+fn address_problem(exporter: &Exporter) -> Option<(String, Option<String>)> {
+    let url = &exporter.url;
+    if has_credentials(url) {
+        return Some((CREDENTIALS.to_owned(), None));
+    }
+    let http = url.starts_with("http://") || url.starts_with("https://");
+    (!http || url.contains('{')).then(|| {
+        let hint = "write it in full, for example `http://10.0.0.5:9100/metrics`";
+        (format!("`{url}` is not an address"), Some(hint.to_owned()))
+    })
+}
+
+/// Returns the same for an engine that Benchtrail starts. It has one address beside its own, and Benchtrail samples the
+/// machine by itself.
+fn own_address_problem(exporter: &Exporter) -> Option<(String, Option<String>)> {
+    let own = exporter.path_at_side_port().is_some() && exporter.tells == Telling::Metrics;
+    (!own).then(|| {
+        let message = "an exporter of an engine that Benchtrail starts is the engine's second port";
+        let hint = format!(
+            "write `{{url: \"{AT_SIDE_PORT}/metrics\", tells: metrics}}`; Benchtrail samples the machine by itself. Other \
+             addresses are for a server that is already running (`launch.program.running`)"
+        );
+        (message.to_owned(), Some(hint))
+    })
 }

@@ -265,6 +265,11 @@ impl Containment {
             .map_err(ContainerError::Unreadable)
     }
 
+    /// Returns whether only the published port can be reached from outside.
+    pub fn has_own_network(&self) -> bool {
+        self.network == Network::Published
+    }
+
     /// Returns the address that a server in the container listens on.
     pub fn listens_on(&self) -> &'static str {
         match self.network {

@@ -389,11 +389,37 @@ fn facts_and_exporters_are_refused_for_an_engine_that_benchtrail_starts() {
             .message
             .starts_with("`facts` are for a server that is already running")
     );
-    let exporter = json!({"a": {"url": "10.0.0.5:9100", "tells": "node"}});
-    let exporters = started("exporters", exporter);
-    let messages: Vec<&str> = exporters.iter().map(|p| p.message.as_str()).collect();
-    assert_eq!(messages.len(), 2, "{messages:?}");
-    assert_eq!(messages[0], "`10.0.0.5:9100` is not an address");
+    let exporter = |url: &str, tells: &str| {
+        let problems = started("exporters", json!({"a": {"url": url, "tells": tells}}));
+        problems[0].message.clone()
+    };
+    // Its machine is sampled anyway, so only its own second port is left.
+    let own = "http://{host}:{side-port}/metrics";
+    for (url, tells) in [
+        ("10.0.0.5:9100", "node"),
+        ("http://10.0.0.5:9100/metrics", "metrics"),
+        ("http://{host}:{port}/metrics", "metrics"),
+        ("http://{host}:{side-port}0/metrics", "metrics"),
+        (own, "node"),
+        (own, "dcgm"),
+    ] {
+        let message = exporter(url, tells);
+        assert!(message.contains("second port"), "{url} {tells}: {message}");
+    }
+    let definition = |program: Json, url: &str| {
+        Engine::from_json(&json!({
+            "title": "x", "version": "1",
+            "launch": {"program": program, "arguments": []},
+            "exporters": {"a": {"url": url, "tells": "metrics"}},
+        }))
+    };
+    let running = |url: &str| {
+        let problems = definition(json!({"running": "http://10.0.0.5:8000"}), url).unwrap_err();
+        problems[0].message.clone()
+    };
+    for url in ["10.0.0.5:9100", own] {
+        assert_eq!(running(url), format!("`{url}` is not an address"));
+    }
     let probe = started("probe", json!({"v": {"path": "/v", "pointer": "v"}}));
     assert_eq!(probe[0].message, "`v` is not a JSON pointer");
 }
