@@ -350,7 +350,7 @@ fn requests_have_a_price_too_and_an_interval_that_reaches_zero_leaves_their_cost
 }
 
 #[test]
-fn tables_with_quotients_or_costs_alone_are_made_again() {
+fn tables_that_a_query_computes_or_of_costs_alone_are_made_again() {
     use pipeline::StageKind as _;
     let version = |operator: &str, query: &str| {
         let table = json!({"name": "t", "operator": operator, "parameters": {"query": query}});
@@ -359,7 +359,18 @@ fn tables_with_quotients_or_costs_alone_are_made_again() {
     let own = crate::Analyze.semantic_version();
     assert_eq!(version("sql", "select 'a/b' as c -- a / b"), own);
     assert_eq!(version("aggregate", ""), own);
-    assert_ne!(version("sql", "select 1 / 2 as c"), own);
+    // Stages with quotients or costs had this version before queries refused numbers that do not fit.
+    let earlier = own + 1_000;
+    for query in [
+        "select 1 / 2 as c",
+        "select exp(a) as c from t",
+        "select a * b as c from t",
+        "select cast(a as integer) as c from t",
+        "select 1e999 as c",
+    ] {
+        let version = version("sql", query);
+        assert!(version != own && version != earlier, "{query}: {version}");
+    }
     assert_ne!(version("cost", ""), own);
 }
 

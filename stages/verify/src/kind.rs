@@ -86,15 +86,16 @@ impl StageKind for Verify {
         24
     }
 
-    /// `/` divides integers without truncating them. Other gates stay as they were.
+    /// A query that computes refuses numbers that do not fit. Other gates stay as they were.
     fn semantic_version_of(&self, parameters: &Json) -> u32 {
+        const OF_QUERIES: u32 = 2_000;
         let mut gates = parameters["gates"].as_array().into_iter().flatten();
-        let divides = gates.any(|gate| {
+        let computes = gates.any(|gate| {
             gate["parameters"]["query"]
                 .as_str()
-                .is_some_and(query::divides)
+                .is_some_and(query::computes)
         });
-        self.semantic_version() + if divides { 1_000 } else { 0 }
+        self.semantic_version() + if computes { OF_QUERIES } else { 0 }
     }
 
     fn class(&self) -> Class {

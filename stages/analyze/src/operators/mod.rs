@@ -120,18 +120,19 @@ pub fn pages() -> Vec<OperatorPage> {
     ALL.iter().map(page).collect()
 }
 
-/// Returns what a stage's version is raised by for its tables. `/` in a query divides integers without truncating them,
-/// and `cost` says why an end of an interval is missing. Stages without either stay as they were.
+/// Returns what a stage's version is raised by for its tables. `cost` says why an end of an interval is missing; a query
+/// that computes refuses numbers that do not fit. Stages without either stay as they were.
 pub(crate) fn revision(parameters: &pipeline::Json) -> u32 {
-    const OF_QUOTIENTS_AND_COSTS: u32 = 1_000;
-    let mut tables = parameters["tables"].as_array().into_iter().flatten();
-    let changed = tables.any(|table| match table["operator"].as_str() {
-        Some("sql") => {
-            let query = table["parameters"]["query"].as_str();
-            query.is_some_and(query::divides)
+    const OF_COSTS: u32 = 1_000;
+    const OF_QUERIES: u32 = 2_000;
+    let tables = parameters["tables"].as_array().into_iter().flatten();
+    let raised = tables.map(|table| {
+        let query = table["parameters"]["query"].as_str();
+        match table["operator"].as_str() {
+            Some("sql") if query.is_some_and(query::computes) => OF_QUERIES,
+            Some("cost") => OF_COSTS,
+            _ => 0,
         }
-        Some("cost") => true,
-        _ => false,
     });
-    if changed { OF_QUOTIENTS_AND_COSTS } else { 0 }
+    raised.max().unwrap_or_default()
 }

@@ -25,4 +25,4 @@ pub use functions::{AGGREGATES, SCALARS};
 pub use idioms::{idiom, in_double_quotes};
 pub use limits::Limits;
 pub use sandbox::ALLOWED;
-pub use text::{divides, mentioned, place_of_name, returns_all_columns, tables_with_dots};
+pub use text::{computes, mentioned, place_of_name, returns_all_columns, tables_with_dots};

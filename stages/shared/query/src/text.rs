@@ -158,9 +158,27 @@ pub(crate) fn as_written(text: &str) -> String {
     text.replace(REAL_DIVISION, "/")
 }
 
-/// Returns whether the query divides.
-pub fn divides(sql: &str) -> bool {
-    divisions(sql).next().is_some()
+/// Returns whether the query may return something other than values of its tables and texts: a number that it computes.
+pub fn computes(sql: &str) -> bool {
+    let tokens = tokens(sql);
+    let is_keyword = |token: &Token, words: &[&str]| match token {
+        Token::Word(word) => words.iter().any(|other| word.eq_ignore_ascii_case(other)),
+        _ => false,
+    };
+    tokens.iter().enumerate().any(|(at, token)| match token {
+        // `select *`, `select t.*` and `select a, *` name columns.
+        Token::Sign('*') => match at.checked_sub(1).map(|before| &tokens[before]) {
+            Some(Token::Sign(sign)) => !matches!(sign, '.' | ','),
+            Some(before) => !is_keyword(before, &["select", "distinct", "all"]),
+            None => true,
+        },
+        Token::Sign(sign) => "+-/%(&|<>~".contains(*sign),
+        // Of a number, the word is the part before its point or its exponent's sign.
+        Token::Word(word) if word.starts_with(|c: char| c.is_ascii_digit()) => {
+            word.contains(['e', 'E'])
+        }
+        word => is_keyword(word, &["case", "union", "intersect", "except"]),
+    })
 }
 
 /// Returns the bytes at which a `/` stands as an operator.
@@ -334,6 +352,36 @@ mod tests {
     }
 
     #[test]
+    fn a_query_computes_unless_it_only_names_columns() {
+        for sql in [
+            "select * from t",
+            "SELECT DISTINCT * from t where a = 5 order by b",
+            "select t.*, u.a, * from t join u using a limit 10",
+            "select \"a-b\", [c*d], 'e + 1' from t -- 2 * 3",
+            "select a, 1.5 as b, 18446744073709551616 as c from t",
+        ] {
+            assert!(!computes(sql), "{sql}");
+        }
+        for sql in [
+            "select a * b from t",
+            "select a*10 from t",
+            "select -a from t",
+            "select a + b from t",
+            "select a % 2 from t",
+            "select 1e999 as a",
+            "select 1.5e308 as a",
+            "select .5E400 as a",
+            "select sum(a) as a from t",
+            "select cast(a as int) as a from t",
+            "with u as (select a from t) select a from u",
+            "select case when a then b end as c from t",
+            "select a from t union select a from u",
+        ] {
+            assert!(computes(sql), "{sql}");
+        }
+    }
+
+    #[test]
     fn only_a_slash_between_values_divides() {
         let changed = |sql: &str| with_real_division(sql).replace("/*real*/", "");
         assert_eq!(changed("select a/b"), "select a*1.0/b");
@@ -346,10 +394,10 @@ mod tests {
             "select /* a / b */ 1 /* / ",
         ] {
             assert_eq!(with_real_division(sql), sql);
-            assert!(!divides(sql), "{sql}");
+            assert!(!computes(sql), "{sql}");
         }
         let sql = "select a / /* by / */ b -- or / c";
-        assert!(divides(sql));
+        assert!(computes(sql));
         assert_eq!(as_written(&with_real_division(sql)), sql);
     }
 
