@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde_json::{Map, Number, Value};
 
 /// A value in which no object has a key twice.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Distinct(pub Value);
 
 impl<'de> Deserialize<'de> for Distinct {
@@ -67,7 +67,7 @@ impl<'de> Visitor<'de> for Reader {
             if object.contains_key(&key) {
                 let key: String = key.chars().take(64).collect();
                 return Err(A::Error::custom(format!(
-                    "the key {key:?} is there twice in one object"
+                    "an object has the key {key:?} twice"
                 )));
             }
             let Distinct(value) = entries.next_value()?;
@@ -99,7 +99,7 @@ mod tests {
         ] {
             let refused = serde_json::from_str::<Distinct>(text).unwrap_err();
             assert!(
-                refused.to_string().contains("\"a\" is there twice"),
+                refused.to_string().contains("the key \"a\" twice"),
                 "{refused}"
             );
         }

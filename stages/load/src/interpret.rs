@@ -1,6 +1,8 @@
 //! Converts the raw bytes of an attempt to rows, outside the measuring path.
 
 mod answer;
+#[cfg(test)]
+mod tests_of_ends;
 
 use std::collections::BTreeMap;
 

@@ -59,7 +59,7 @@ impl StageKind for Load {
     }
 
     fn semantic_version(&self) -> u32 {
-        8
+        10
     }
 
     /// The model of a server and the rules of a search change more often than the load generator, which measures the
@@ -68,6 +68,7 @@ impl StageKind for Load {
         match (&parameters["search"], &parameters["simulate"]) {
             (Json::Null, Json::Null) => self.semantic_version(),
             (Json::Null, _) => 9,
+            (_, Json::Null) => 12,
             (_, _) => 11,
         }
     }

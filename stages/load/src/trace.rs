@@ -277,7 +277,7 @@ mod tests {
             (
                 "{\"timestamp\": 2, \"input_length\": 5, \"input_length\": 6}",
                 1,
-                "\"input_length\" is there twice",
+                "an object has the key \"input_length\" twice",
             ),
             (
                 "timestamp_s,input_tokens,output_tokens\n1,,3\n1,5,nan",

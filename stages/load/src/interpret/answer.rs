@@ -1,6 +1,7 @@
 //! The content of an answer, read from the bytes of an attempt: its head, its events, and when each of them arrived.
 
 use apis::{Adapter, Delivery, Division, Event, Reading, Server, Text, divide, error_in};
+use artifacts::json::Distinct;
 use contract::Api;
 use serde_json::Value;
 
@@ -187,7 +188,17 @@ impl Answer {
     /// Returns the JSON of an event; `None` if it has none for us, or is not JSON and therefore breaks the answer. An
     /// event that may be cut off breaks nothing.
     fn value_of(&mut self, event: &Event, may_be_cut: bool) -> Option<Value> {
-        match serde_json::from_slice::<Value>(&event.data) {
+        let read = serde_json::from_slice::<Distinct>(&event.data);
+        // A key that is there twice leaves open which value the server means.
+        if let Err(error) = &read
+            && error.is_data()
+        {
+            let text = error.to_string();
+            let what = text.split(" at line ").next().unwrap_or_default();
+            self.broken.get_or_insert(format!("in an event, {what}"));
+            return None;
+        }
+        match read.map(|Distinct(value)| value) {
             // Only an object or array can be an event of ours.
             Ok(Value::Array(mut items)) => {
                 if items.len() > 1 {

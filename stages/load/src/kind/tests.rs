@@ -106,6 +106,11 @@ fn a_pack_that_is_too_small_or_cannot_be_read_is_reported_while_planning() {
         message(two, 2)
     );
     assert!(message("{\"prompt\": \"a\"}\nnot json\n", 1).contains("line 2: column 2 is not JSON"));
+    let repeated = message("{\"prompt\": \"a\", \"prompt\": \"b\"}\n", 1);
+    assert!(
+        repeated.contains("line 1: column 24: an object has the key \"prompt\" twice"),
+        "{repeated}"
+    );
     assert!(message("\n", 1).contains("holds no prompts"));
 }
 

@@ -145,8 +145,12 @@ fn records(text: &str) -> Result<Vec<(String, Value)>, String> {
     }
     let unreadable = |e: tabular::Unreadable| match (e.line, e.column) {
         (Some(line), Some(column)) => {
+            let of_json = match e.repeats_a_key {
+                true => "",
+                false => " is not JSON",
+            };
             format!(
-                "line {line}: column {column} is not JSON: {}; {}",
+                "line {line}: column {column}{of_json}: {}; {}",
                 e.message, e.hint
             )
         }

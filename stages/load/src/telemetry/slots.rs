@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use artifacts::TableError;
+use artifacts::json::Distinct;
 use contract::{ServerInfoChange, SlotSample};
 use serde_json::Value;
 
@@ -14,9 +15,19 @@ use crate::sheet::Sheet;
 /// The most slots of one answer.
 const MOST_SLOTS: usize = 65_536;
 
+/// Parses an answer.
+fn document(body: &str) -> Result<Value, String> {
+    match serde_json::from_str(body) {
+        Ok(Distinct(value)) => Ok(value),
+        // A key that is there twice leaves open which value the server means.
+        Err(error) if error.is_data() => Err(error.to_string()),
+        Err(error) => Err(format!("no JSON: {error}")),
+    }
+}
+
 /// Parses the answer of `/slots`.
 fn slots(body: &str, at_ns: i64) -> Result<Vec<SlotSample>, String> {
-    let document: Value = serde_json::from_str(body).map_err(|e| format!("no JSON: {e}"))?;
+    let document = document(body)?;
     let list = document
         .as_array()
         .ok_or("the answer is not a list of slots")?;
@@ -154,7 +165,7 @@ fn changes(
     at_ns: i64,
     before: &mut BTreeMap<String, f64>,
 ) -> Result<Vec<ServerInfoChange>, String> {
-    let document: Value = serde_json::from_str(body).map_err(|e| format!("no JSON: {e}"))?;
+    let document = document(body)?;
     let mut values = BTreeMap::new();
     numbers(&document, &mut String::new(), &mut values);
     if values.len() > FOLLOWED {

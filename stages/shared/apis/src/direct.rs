@@ -6,13 +6,14 @@
 
 use std::fmt;
 
+use artifacts::json::Distinct;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
 
 use super::openai::timings;
 use super::{Reading, Text, count};
 
-/// Reads an event; `None` if it is not a JSON object, or if it reports an error: then the tree decides.
+/// Reads an event; `None` if it is not a JSON object, if it reports an error, or if an object that is used has a key twice:
+/// then the tree decides.
 pub(super) fn read(data: &[u8]) -> Option<Reading> {
     let mut event = Event::default();
     let mut deserializer = serde_json::Deserializer::from_slice(data);
@@ -26,8 +27,8 @@ pub(super) fn read(data: &[u8]) -> Option<Reading> {
 struct Event {
     choices: First,
     /// Null in most events.
-    usage: Value,
-    timings: Value,
+    usage: Distinct,
+    timings: Distinct,
     has_error: bool,
 }
 
@@ -69,7 +70,7 @@ impl Event {
     }
 
     fn reading(self) -> Reading {
-        let (choice, usage) = (self.choices.first.value, &self.usage);
+        let (choice, Distinct(usage)) = (self.choices.first.value, &self.usage);
         let reasoning = |message: &mut Message| {
             let first = message.reasoning_content.text.take();
             first.or_else(|| message.reasoning.text.take())
@@ -85,7 +86,7 @@ impl Event {
             output_tokens: count(&usage["completion_tokens"]),
             prompt_tokens: count(&usage["prompt_tokens"]),
             cached_prompt_tokens: count(&usage["prompt_tokens_details"]["cached_tokens"]),
-            server: timings(&self.timings),
+            server: timings(&self.timings.0),
             last: finish_reason.is_some(),
             finish_reason,
             ..Reading::default()
@@ -106,7 +107,7 @@ fn joined(parts: impl IntoIterator<Item = Option<String>>) -> Option<String> {
 }
 
 /// The names of used fields.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Key {
     Choices,
     Usage,
@@ -157,7 +158,7 @@ impl<'de> Deserialize<'de> for Key {
 
 /// A document; only some of its fields are used.
 trait Object: Default {
-    /// Reads the value of a field, which replaces an earlier one of the same name.
+    /// Reads the value of a field.
     ///
     /// # Errors
     /// If the JSON is broken.
@@ -239,7 +240,7 @@ fn skip_entries<'de, A: MapAccess<'de>>(mut map: A) -> Result<(), A::Error> {
     Ok(())
 }
 
-/// The form of a value that should be an object.
+/// The form of a value that should be an object. An object that has a used key twice is another form.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Object,
@@ -266,10 +267,17 @@ impl<'de, T: Object> Visitor<'de> for Fields<'_, T> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Form, A::Error> {
+        let (mut seen, mut repeated) = (0_u16, false);
         while let Some(key) = map.next_key::<Key>()? {
             self.0.field(key, &mut map)?;
+            let bit = 1_u16 << key as u16;
+            repeated |= key != Key::Other && seen & bit != 0;
+            seen |= bit;
         }
-        Ok(Form::Object)
+        Ok(match repeated {
+            true => Form::Other,
+            false => Form::Object,
+        })
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Form, A::Error> {
@@ -283,7 +291,7 @@ impl<'de, T: Object> Visitor<'de> for Fields<'_, T> {
 #[derive(Default)]
 struct Maybe<T> {
     value: T,
-    /// Whether it is neither an object nor null.
+    /// Whether it is neither an object nor null, or has a used key twice.
     odd: bool,
 }
 
@@ -473,6 +481,7 @@ mod tests {
     use crate::Adapter as _;
     use contract::Api;
     use proptest::prelude::*;
+    use serde_json::Value;
 
     /// Returns what the reader of the tree reads; `None` if it reads nothing.
     fn by_tree(data: &[u8]) -> Option<Reading> {
@@ -486,10 +495,12 @@ mod tests {
         if let Some(direct) = &direct {
             prop_assert_eq!(Some(direct), tree.as_ref(), "{}", shown);
         } else if let Some(tree) = &tree {
-            // The only events that the tree alone can read have a wrong form, or a field `error`, which may be written
-            // with escapes.
+            // The only events that the tree alone can read have a wrong form, a key twice, or a field `error`, which may
+            // be written with escapes.
+            let repeats = serde_json::from_slice::<Distinct>(data).is_err();
+            let escapes = shown.contains("error") || shown.contains("\\u");
             prop_assert!(
-                tree.wrong.is_some() || shown.contains("error") || shown.contains("\\u"),
+                tree.wrong.is_some() || repeats || escapes,
                 "{tree:?} of {shown}"
             );
         }
@@ -507,11 +518,10 @@ mod tests {
             r#"{"choices":[{"text":" a","finish_reason":"length"}],"timings":{"prompt_n":3,"prompt_ms":1.5,"predicted_n":2,"predicted_ms":2.5,"cache_n":1}}"#,
             r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1},"completion_tokens_details":{"reasoning_tokens":1}}}"#,
             r#"{"choices":[{"message":{"content":"whole"},"delta":{"content":"new"},"finish_reason":""}]}"#,
-            r#"{"choices":[{"delta":{"content":"a"}}],"choices":[{"delta":{"content":"b","content":"c"},"delta":{"reasoning":"d"}}]}"#,
+            r#"{"id":"a","id":"b","choices":[{"text":"c","logprobs":{"d":1,"d":2}}]}"#,
             r#"{"choices":[{"delta":null,"message":null,"finish_reason":5}],"usage":[1]}"#,
-            r#"{"choices":[{"text":"a","index":1,"index":0}],"usage":"none","timings":7}"#,
+            r#"{"choices":[{"text":"a","index":0}],"usage":"none","timings":7}"#,
             r#"{"choices":[{"text":"a","index":null}]}"#,
-            r#"{"choices":[{"text":7,"delta":"b","text":"a","delta":{"content":"b"}}]}"#,
             "{}",
         ] {
             assert!(same(event.as_bytes()).unwrap(), "{event}");
@@ -526,6 +536,16 @@ mod tests {
             r#"{"choices":[{"index":-0,"text":"b"}]}"#,
             r#"{"choices":[{"index":"0","text":"b"}]}"#,
             r#"{"choices":[{"delta":{"content":["text"]}}]}"#,
+            r#"{"choices":[{"delta":{"content":"a"}}],"choices":[{"delta":{"content":"b"}}]}"#,
+            r#"{"choices":[{"delta":{"content":"b","content":"c"}}]}"#,
+            r#"{"choices":[{"delta":{"content":"b"},"delta":{"reasoning":"d"}}]}"#,
+            r#"{"choices":[{"text":"a","index":1,"index":0}]}"#,
+            r#"{"choices":[{"text":"a","t\u0065xt":"a"}]}"#,
+            r#"{"choices":[{"finish_reason":null,"finish_reason":"stop"}]}"#,
+            r#"{"choices":[],"usage":null,"usage":{"completion_tokens":2}}"#,
+            r#"{"choices":[],"usage":{"completion_tokens":2,"completion_tokens":3}}"#,
+            r#"{"choices":[],"usage":{"prompt_tokens_details":{"cached_tokens":2,"cached_tokens":3}}}"#,
+            r#"{"choices":[],"timings":{"prompt_n":2,"prompt_n":3}}"#,
             r#"{"choices":[{"text":"a"}]} x"#,
             r#"{"id":"\ud800","choices":[{"text":"a"}]}"#,
             r#"{"id":1e999,"choices":[{"text":"a"}]}"#,

@@ -90,6 +90,8 @@ pub struct Unreadable {
     pub message: String,
     /// The remedy.
     pub hint: String,
+    /// Whether the text is JSON all the same, and only has a key twice.
+    pub repeats_a_key: bool,
 }
 
 impl Unreadable {
@@ -99,6 +101,7 @@ impl Unreadable {
             column: None,
             message: message.into(),
             hint: hint.into(),
+            repeats_a_key: false,
         }
     }
 

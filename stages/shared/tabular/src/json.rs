@@ -223,11 +223,15 @@ impl<'a> Cursor<'a> {
                 };
                 let text = error.to_string();
                 let message = text.split(" at line ").next().unwrap_or(&text).to_owned();
-                let hint = match error.classify() {
-                    Category::Data => "programs read the first or the last; remove one",
-                    _ => "correct the JSON; it may be cut off",
+                let repeats_a_key = error.classify() == Category::Data;
+                let hint = match repeats_a_key {
+                    true => "programs read the first or the last; remove one",
+                    false => "correct the JSON; it may be cut off",
                 };
-                Err(self.wrong_at(at, message, hint))
+                Err(Unreadable {
+                    repeats_a_key,
+                    ..self.wrong_at(at, message, hint)
+                })
             }
             None => Err(self.wrong("it ends early", "it may be cut off")),
         }

@@ -186,7 +186,7 @@ mod tests {
         ] {
             let wrong = read(Format::Json, text.as_bytes(), None).unwrap_err();
             assert!(
-                wrong.message.contains("is there twice"),
+                wrong.message.contains("an object has the key"),
                 "{}",
                 wrong.message
             );
