@@ -78,6 +78,13 @@ impl Shared {
                 record.short()
             ));
         }
+        for why in &fetched.damaged {
+            complain(&format!("warning: {why}; it counts as absent"));
+        }
+        let all = fetched.broken.iter().map(|(_, why)| why);
+        if let Some(hint) = all.chain(&fetched.damaged).find_map(RemoteError::hint) {
+            complain(&format!("hint: {hint}"));
+        }
         if fetched.entered > 0 {
             complain(&format!(
                 "{} from {} ({}, {})",

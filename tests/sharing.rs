@@ -290,6 +290,38 @@ fn a_damaged_object_is_named_and_a_push_with_verify_mends_it() {
 }
 
 #[test]
+fn a_damaged_completion_is_named_and_its_cell_measured_while_the_rest_is_used() {
+    let team = shared();
+    let ada = Seat::new("Ada", "left-box", team.path());
+    ada.with(&["run", STUDY]).ok();
+    let lock = ada.lock();
+    let line = lock.lines().find(|line| line.starts_with("ok rep="));
+    let key = line.and_then(|line| line.split(' ').nth(2)).expect("a key");
+    let hex = key.strip_prefix("b3:").expect("a key");
+    let path = team.path().join("cells").join(&hex[..2]).join(&hex[2..]);
+    let path = path.join("1");
+    fs::remove_file(&path).expect("the completion can be replaced");
+    fs::write(&path, "{\"format\": 1}").expect("the completion can be replaced");
+    let bob = Seat::new("Bob", "right-box", team.path());
+    let pulled = bob.pull(&["--study", "dice"]);
+    assert_eq!(pulled.code, Some(3), "{}", pulled.stdout);
+    assert!(
+        pulled.stderr.contains("1 result is incomplete"),
+        "{}",
+        pulled.stderr
+    );
+    let run = bob.with(&["run", STUDY, "--reuse", "same-facets"]).ok();
+    for said in [&hex[2..], "counts as absent", "hint:"] {
+        assert!(run.stderr.contains(said), "{said}: {}", run.stderr);
+    }
+    let (ours, theirs) = (records(&ada), records(&bob));
+    let same = ours.iter().filter(|record| theirs.contains(record)).count();
+    assert_eq!(same, ours.len() - 1, "{ours:?} {theirs:?}");
+    let again = team.path().join("cells").join(&hex[..2]).join(&hex[2..]);
+    assert!(again.join("2").is_file(), "the new result is shared");
+}
+
+#[test]
 fn a_push_that_was_killed_goes_on_where_it_was() {
     let team = shared();
     let ada = Seat::new("Ada", "left-box", team.path());

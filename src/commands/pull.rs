@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use artifacts::{Digest, counted};
-use remote::{Remote, pull_records};
+use remote::{Remote, RemoteError, pull_records};
 use serde_json::json;
 
 use crate::args::{Global, PullArgs};
@@ -39,6 +39,7 @@ pub(super) fn pull(arguments: &PullArgs, global: &Global) -> Result<(), Stop> {
     let remote = Remote::open(&arguments.remote)?.with_jobs(arguments.jobs);
     let shared = Shared::new(remote);
     let mut records: BTreeSet<Digest> = BTreeSet::new();
+    let mut damaged: Vec<RemoteError> = Vec::new();
     // Results that are not in use may have been collected before they were pushed.
     let mut dispensable: BTreeSet<Digest> = BTreeSet::new();
     if arguments.study.is_empty() {
@@ -60,11 +61,9 @@ pub(super) fn pull(arguments: &PullArgs, global: &Global) -> Result<(), Stop> {
         let completions = watched("looking", &cancelled, |watch| {
             shared.remote.completions(&keys, watch)
         })?;
-        records.extend(
-            completions
-                .iter()
-                .flat_map(|(_, all)| all.iter().map(|c| c.record)),
-        );
+        let results = completions.results.iter();
+        records.extend(results.flat_map(|(_, all)| all.iter().map(|c| c.record)));
+        damaged.extend(completions.damaged);
     }
     let all: Vec<Digest> = records.union(&dispensable).copied().collect();
     let total = records.len();
@@ -83,6 +82,7 @@ pub(super) fn pull(arguments: &PullArgs, global: &Global) -> Result<(), Stop> {
         say(&json!({
             "remote": url, "results": total, "entered": report.entered, "objects": report.objects,
             "bytes": report.bytes, "broken": broken.collect::<Vec<_>>(),
+            "damaged": damaged.iter().map(ToString::to_string).collect::<Vec<_>>(),
         })
         .to_string());
     } else {
@@ -93,16 +93,32 @@ pub(super) fn pull(arguments: &PullArgs, global: &Global) -> Result<(), Stop> {
             bytes(report.bytes)
         ));
     }
-    let Some((_, first)) = report.broken.first() else {
+    name_incomplete(&report.broken, &damaged, url)
+}
+
+/// Names the results that were left out, and completions that cannot be read.
+///
+/// # Errors
+/// If there are any.
+fn name_incomplete(
+    broken: &[(Digest, RemoteError)],
+    damaged: &[RemoteError],
+    url: &str,
+) -> Result<(), Stop> {
+    let mut all = broken.iter().map(|(_, why)| why).chain(damaged);
+    let Some(first) = all.next() else {
         return Ok(());
     };
-    for (record, why) in report.broken.iter().take(BROKEN_SHOWN) {
+    for (record, why) in broken.iter().take(BROKEN_SHOWN) {
         complain(&format!("record {} left out: {why}", record.short()));
     }
-    let stop = Stop::damaged(format!(
-        "{} results are incomplete in {url}",
-        report.broken.len()
-    ));
+    for why in damaged.iter().take(BROKEN_SHOWN) {
+        complain(&format!("a result is left out: {why}"));
+    }
+    let count = (broken.len() + damaged.len()) as u64;
+    let verb = if count == 1 { "is" } else { "are" };
+    let results = counted(count, "result");
+    let stop = Stop::damaged(format!("{results} {verb} incomplete in {url}"));
     Err(match first.hint() {
         Some(hint) => stop.hint(hint),
         None => stop,

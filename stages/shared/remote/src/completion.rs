@@ -90,6 +90,8 @@ pub(crate) enum Entry {
     Complete(Box<Completion>),
     /// A result that was removed.
     Retired,
+    /// What cannot be read: one sentence. Its number is taken.
+    Damaged(String),
 }
 
 impl Entry {

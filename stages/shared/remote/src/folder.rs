@@ -143,7 +143,10 @@ impl Backend for Folder {
         let path = self.path(name);
         match fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.is_file() => Ok(Some(metadata.len())),
-            Ok(_) => Err(self.failed(&path, &io::Error::other("it is not a regular file"))),
+            Ok(_) => Err(RemoteError::Broken(
+                self.url.clone(),
+                format!("{} is not a regular file", path.display()),
+            )),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(self.failed(&path, &e)),
         }

@@ -213,48 +213,60 @@ impl Remote {
         Ok(there.then_some(kept))
     }
 
-    /// Returns the completed results of keys, in the order of their entry. Keys without any are left out.
+    /// Returns the completed results of keys. A completion that cannot be read is as good as none: it is reported, and
+    /// never believed.
     ///
     /// # Errors
-    /// If the store cannot be read, or a completion is invalid.
+    /// If the store cannot be read.
     pub fn completions(
         &self,
         keys: &[ActionKey],
         watch: Watch<'_>,
-    ) -> Result<Vec<(ActionKey, Vec<Completion>)>, RemoteError> {
-        let listed = each(self.jobs, keys, |key| {
+    ) -> Result<Completions, RemoteError> {
+        let entries = each(self.jobs, keys, |key| {
             watch.go_on()?;
-            Ok((*key, self.completions_of(key)?))
+            Ok((*key, self.entries_of(key)?))
         })?;
-        Ok(listed
-            .into_iter()
-            .filter(|(_, completions)| !completions.is_empty())
-            .collect())
+        let mut all = Completions::default();
+        for (key, entries) in entries {
+            let mut complete = Vec::new();
+            for entry in entries {
+                match entry {
+                    Entry::Complete(completion) => complete.push(*completion),
+                    Entry::Retired => {}
+                    Entry::Damaged(what) => {
+                        all.damaged
+                            .push(RemoteError::Broken(self.url.clone(), what));
+                    }
+                }
+            }
+            if !complete.is_empty() {
+                all.results.push((key, complete));
+            }
+        }
+        Ok(all)
     }
 
-    fn completions_of(&self, key: &ActionKey) -> Result<Vec<Completion>, RemoteError> {
-        let entries = self.entries_of(key)?.into_iter();
-        let complete = entries.filter_map(|entry| match entry {
-            Entry::Complete(completion) => Some(*completion),
-            Entry::Retired => None,
-        });
-        Ok(complete.collect())
-    }
-
-    /// Returns the completions of a key by their numbers, including those that a collection removed.
+    /// Returns the completions of a key by their numbers, including those that a collection removed, and those that cannot
+    /// be read.
     pub(crate) fn entries_of(&self, key: &ActionKey) -> Result<Vec<Entry>, RemoteError> {
         let mut entries = Vec::new();
         for number in 1.. {
             let name = cell(key, number);
-            let Some(bytes) = self.read_small(&name)? else {
-                break;
+            let bytes = match self.read_small(&name) {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => break,
+                Err(RemoteError::Broken(_, what)) => {
+                    entries.push(Entry::Damaged(what));
+                    continue;
+                }
+                Err(other) => return Err(other),
             };
             let entry = Entry::parse(&bytes)
                 .filter(|entry| !matches!(entry, Entry::Complete(c) if c.key != *key));
-            entries.push(entry.ok_or_else(|| {
-                let what = format!("{name} is not the completion of a cell");
-                RemoteError::Broken(self.url.clone(), what)
-            })?);
+            entries.push(entry.unwrap_or_else(|| {
+                Entry::Damaged(format!("{name} is not the completion of a cell"))
+            }));
         }
         Ok(entries)
     }
@@ -276,6 +288,15 @@ impl Remote {
         keys.dedup();
         Ok(keys)
     }
+}
+
+/// The completed results of keys.
+#[derive(Debug, Default)]
+pub struct Completions {
+    /// The keys with results, each with its results in the order of their entry.
+    pub results: Vec<(ActionKey, Vec<Completion>)>,
+    /// Completions that cannot be read.
+    pub damaged: Vec<RemoteError>,
 }
 
 /// Returns the name of a key's completion with this number.

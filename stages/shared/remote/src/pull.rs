@@ -6,6 +6,7 @@ use artifacts::{
     Digest, MAX_RECORD_BYTES, Maker, ObjectSource, ReadRecord, RecordView, Store, StoreError,
 };
 
+use crate::completion::Entry;
 use crate::error::RemoteError;
 use crate::side_by_side::each;
 use crate::tally::Tally;
@@ -166,11 +167,12 @@ impl Pull<'_> {
         each(self.remote.jobs, &strangers, |view| {
             self.watch.go_on()?;
             let commit = &view.commit;
-            let completions = self.remote.completions_of(&commit.key)?;
-            let maker = completions
-                .into_iter()
-                .find(|c| c.record == commit.record)
-                .map(|c| c.maker);
+            let entries = self.remote.entries_of(&commit.key)?.into_iter();
+            let mut makers = entries.filter_map(|entry| match entry {
+                Entry::Complete(c) if c.record == commit.record => Some(c.maker),
+                _ => None,
+            });
+            let maker = makers.next();
             let maker = maker.unwrap_or_default();
             if maker.host.is_none() || maker.host != me.host || maker.by != me.by {
                 self.local.note_import(&commit.record, &maker)?;

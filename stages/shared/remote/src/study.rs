@@ -13,7 +13,7 @@ use pipeline::{
 
 use crate::condemned::time_now;
 use crate::roots::Root;
-use crate::{Completion, PullReport, PushReport, Pushed, Remote, RemoteError, Watch};
+use crate::{Completion, Completions, PullReport, PushReport, Pushed, Remote, RemoteError, Watch};
 
 /// Returns the person who runs this process: the name that they chose, otherwise their login and the machine's name.
 /// Only a chosen name gets into records. The other one is for the shared store.
@@ -68,6 +68,8 @@ pub struct Fetched {
     pub offers: Vec<String>,
     /// Incomplete records in the shared store, with the reason.
     pub broken: Vec<(Digest, RemoteError)>,
+    /// Completions that cannot be read.
+    pub damaged: Vec<RemoteError>,
 }
 
 impl Fetched {
@@ -115,7 +117,10 @@ impl Remote {
         loop {
             let mut cells = wanted(experiment, registry, store, options)?;
             cells.retain(|cell| asked.insert(cell.key));
-            let records = self.chosen((&cells, left), policy, me, &mut offers, watch)?;
+            let keys: Vec<ActionKey> = cells.iter().map(|cell| cell.key).collect();
+            let Completions { results, damaged } = self.completions(&keys, watch)?;
+            fetched.damaged.extend(damaged);
+            let records = self.chosen(results, (&cells, left), policy, me, &mut offers);
             if records.is_empty() {
                 break;
             }
@@ -132,17 +137,16 @@ impl Remote {
     /// by jobs are ignored.
     fn chosen(
         &self,
+        results: Vec<(ActionKey, Vec<Completion>)>,
         (cells, left): (&[Wanted], &BTreeSet<Digest>),
         policy: Reuse,
         me: &Maker,
         offers: &mut BTreeMap<String, Vec<Maker>>,
-        watch: Watch<'_>,
-    ) -> Result<Vec<Digest>, RemoteError> {
+    ) -> Vec<Digest> {
         let of_key: HashMap<ActionKey, &Wanted> =
             cells.iter().map(|cell| (cell.key, cell)).collect();
-        let keys: Vec<ActionKey> = cells.iter().map(|cell| cell.key).collect();
         let mut records = Vec::new();
-        for (key, mut completions) in self.completions(&keys, watch)? {
+        for (key, mut completions) in results {
             completions.retain(|completion| !left.contains(&completion.record));
             let cell = of_key[&key];
             let mine =
@@ -162,7 +166,7 @@ impl Remote {
                     .push(offered.maker.clone());
             }
         }
-        Ok(records)
+        records
     }
 
     fn offer(&self, stage: &str, makers: Vec<Maker>, policy: Reuse, me: &Maker) -> String {

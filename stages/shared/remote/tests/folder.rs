@@ -196,6 +196,7 @@ fn results(url: &Path, key: &str) -> Vec<Digest> {
     };
     let completions = remote.completions(&[key_of(key)], watch).unwrap();
     completions
+        .results
         .into_iter()
         .flat_map(|(_, all)| all)
         .map(|c| c.record)
@@ -442,27 +443,63 @@ fn a_folder_that_is_no_shared_store_or_of_another_version_is_refused() {
 }
 
 #[test]
-fn a_completion_that_was_tampered_with_is_an_error_and_not_a_result() {
-    let (ours, shared) = (local(), tempfile::tempdir().unwrap());
-    let one = record(&ours.store, "a", &["x"]);
-    push(shared.path(), &ours.store, &[one]);
-    let hex = key_of("a").0.hex();
-    let path = shared
-        .path()
+fn a_completion_that_was_tampered_with_is_reported_and_not_a_result() {
+    let (ours, theirs) = (local(), local());
+    let other = record(&theirs.store, "a", &["y"]);
+    for damage in ["{}", "", "\u{0}", "{\"format\": 1, \"retired_by\": \"x\"}"] {
+        let shared = tempfile::tempdir().unwrap();
+        let one = record(&ours.store, "a", &["x"]);
+        push(shared.path(), &ours.store, &[one]);
+        let path = completion_of(shared.path(), "a");
+        fs::write(&path, damage).unwrap();
+        only_reported(shared.path(), &path);
+        // The next result of the key takes the next number, and the first one stays damaged.
+        push(shared.path(), &theirs.store, &[other]);
+        assert_eq!(results(shared.path(), "a"), [other], "{damage}");
+        push(shared.path(), &ours.store, &[one]);
+        assert_eq!(results(shared.path(), "a"), [other, one], "{damage}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), damage);
+    }
+    // Neither another key's completion nor anything but a small file.
+    let shared = tempfile::tempdir().unwrap();
+    let [a, b] = ["a", "b"].map(|key| record(&ours.store, key, &["x"]));
+    push(shared.path(), &ours.store, &[a, b]);
+    let path = completion_of(shared.path(), "a");
+    fs::copy(completion_of(shared.path(), "b"), &path).unwrap();
+    only_reported(shared.path(), &path);
+    fs::write(&path, vec![b' '; 2 << 20]).unwrap();
+    only_reported(shared.path(), &path);
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    only_reported(shared.path(), &path);
+    assert_eq!(results(shared.path(), "b"), [b]);
+}
+
+/// Returns the path of a key's first completion.
+fn completion_of(shared: &Path, key: &str) -> PathBuf {
+    let hex = key_of(key).0.hex();
+    shared
         .join("cells")
         .join(&hex[..2])
         .join(&hex[2..])
-        .join("1");
-    fs::write(&path, "{}").unwrap();
-    let remote = Remote::open(shared.path().to_str().unwrap()).unwrap();
-    let asked = remote.completions(
-        &[key_of("a")],
-        Watch {
-            cancelled: &GO_ON,
-            listener: &|_| {},
-        },
-    );
-    assert!(matches!(asked, Err(RemoteError::Broken(..))), "{asked:?}");
+        .join("1")
+}
+
+/// Checks that the only completion of the key `a` is reported by its name, with a remedy, and is no result.
+fn only_reported(shared: &Path, path: &Path) {
+    let remote = Remote::open(shared.to_str().unwrap()).unwrap();
+    let watch = Watch {
+        cancelled: &GO_ON,
+        listener: &|_| {},
+    };
+    let asked = remote.completions(&[key_of("a")], watch).unwrap();
+    assert!(asked.results.is_empty(), "{asked:?}");
+    let [damaged @ RemoteError::Broken(..)] = asked.damaged.as_slice() else {
+        panic!("{asked:?}");
+    };
+    let name = path.strip_prefix(shared).unwrap().to_str().unwrap();
+    assert!(damaged.to_string().contains(name), "{damaged}");
+    assert!(damaged.hint().unwrap().contains("push"));
 }
 
 #[test]

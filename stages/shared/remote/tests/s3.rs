@@ -144,6 +144,7 @@ fn writers_who_race_for_one_cell_lose_nothing_and_each_but_the_first_learns_of_i
         .completions(&[key], watch())
         .unwrap();
     let kept: BTreeSet<Digest> = completions
+        .results
         .into_iter()
         .flat_map(|(_, all)| all)
         .map(|c| c.record)
@@ -206,7 +207,13 @@ fn a_server_without_room_is_said_and_what_was_completed_stays() {
     let refused = remote.push(&ours, &[pushed], false, watch()).unwrap_err();
     assert!(refused.hint().is_some(), "{refused}");
     let key = ActionKey(Digest::of(b"large"));
-    assert!(remote.completions(&[key], watch()).unwrap().is_empty());
+    assert!(
+        remote
+            .completions(&[key], watch())
+            .unwrap()
+            .results
+            .is_empty()
+    );
     assert_eq!(pull(&url, &theirs, &[small]).entered, 1);
 }
 
@@ -265,6 +272,7 @@ fn writers_and_collectors_at_once_lose_nothing_that_is_complete() {
     let complete: BTreeSet<Digest> = remote
         .completions(&keys, watch())
         .unwrap()
+        .results
         .into_iter()
         .flat_map(|(_, completions)| completions)
         .map(|completion| completion.record)
@@ -275,7 +283,13 @@ fn writers_and_collectors_at_once_lose_nothing_that_is_complete() {
     assert!(report.broken.is_empty(), "{:?}", report.broken);
     assert_eq!(report.entered, complete.len() as u64);
     while collect().unwrap().collected != Collected::Nothing {}
-    assert!(remote.completions(&keys, watch()).unwrap().is_empty());
+    assert!(
+        remote
+            .completions(&keys, watch())
+            .unwrap()
+            .results
+            .is_empty()
+    );
     let all = push(&url, &ours, &records);
     assert_eq!((all.completed, all.already_complete), (24, 0));
     let (_third, again) = local();

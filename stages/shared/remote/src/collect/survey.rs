@@ -124,8 +124,13 @@ impl<R: ReadRecord> Collector<'_, R> {
             self.watch.go_on()?;
             let mut results = Vec::new();
             for (at, entry) in self.remote.entries_of(key)?.into_iter().enumerate() {
-                let Entry::Complete(completion) = entry else {
-                    continue;
+                let completion = match entry {
+                    Entry::Complete(completion) => completion,
+                    Entry::Retired => continue,
+                    // What it names must stay.
+                    Entry::Damaged(what) => {
+                        return Err(RemoteError::Broken(self.remote.url.clone(), what));
+                    }
                 };
                 let record = completion.record;
                 let missing = || RemoteError::Missing(self.remote.url.clone(), record);
