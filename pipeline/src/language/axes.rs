@@ -1,12 +1,13 @@
 //! Axes: turns the three forms of an axis, and the profile's replacements, into labels with fields.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use artifacts::Scalar;
 use typed_index_collections::TiSlice;
 
 use super::diagnostics::{Mistake, Span};
 use super::grammar::Range;
+use super::looks::{escaped, look};
 use super::tree::{Node, Value};
 use crate::ids::AxisId;
 use crate::place::is_hidden;
@@ -93,8 +94,23 @@ impl AxisDraft {
         self.labels.iter().all(|l| l.as_f64().is_some()) && self.fields.iter().all(Json::is_null)
     }
 
+    /// Returns another label that looks like this one, also among those that the profile leaves out.
+    pub(crate) fn look_alike(&self, label: &str) -> Option<String> {
+        let given = look(label);
+        let all = self.labels.iter().chain(&self.dropped);
+        let mut names = all.map(ToString::to_string);
+        names.find(|name| name != label && look(name) == given)
+    }
+
     /// Returns the remedy for a missing label.
     pub(crate) fn remedy(&self, label: &str) -> String {
+        if let Some(other) = self.look_alike(label) {
+            return format!(
+                "it looks like the label `{}`, but is written as `{}`: copy the label from the axis",
+                escaped(&other),
+                escaped(label)
+            );
+        }
         let names: Vec<String> = self.labels.iter().map(ToString::to_string).collect();
         remedy(
             label,
@@ -152,17 +168,27 @@ pub(crate) fn axis(name: &str, node: &Node, route: &[Step], out: &mut Vec<Mistak
         arm: None,
         broken: false,
     };
-    let mut seen = HashSet::new();
+    let mut seen: HashMap<String, String> = HashMap::new();
     for (label, fields, span) in labels.into_iter().take(MAX_LABELS) {
         let text = label.to_string();
         if let Some((message, hint)) = insane(&text) {
             out.push(Mistake::new(span, route, message).hint(hint));
-        } else if !seen.insert(text.clone()) {
-            let message = format!("the axis `{name}` has the label `{text}` twice");
-            out.push(
-                Mistake::new(span, route, message)
-                    .hint("remove one; to repeat a measurement, use a `rep` axis"),
-            );
+        } else if let Some(earlier) = seen.insert(look(&text), text.clone()) {
+            let (message, hint) = match earlier == text {
+                true => (
+                    format!("the axis `{name}` has the label `{text}` twice"),
+                    "remove one; to repeat a measurement, use a `rep` axis",
+                ),
+                false => (
+                    format!(
+                        "the axis `{name}` has two labels that look the same: `{}` and `{}`",
+                        escaped(&earlier),
+                        escaped(&text)
+                    ),
+                    "remove one, or give them names that people can tell apart",
+                ),
+            };
+            out.push(Mistake::new(span, route, message).hint(hint));
         }
         axis.labels.push(label);
         axis.fields.push(fields);
@@ -275,11 +301,13 @@ fn numbers(
 
 /// Whether a character cannot be in a label.
 fn is_unfit(c: char) -> bool {
-    is_hidden(c) || ",=|`\"{}$".contains(c)
+    let looks_like_a_space = c.is_whitespace() && c != ' ';
+    is_hidden(c) || looks_like_a_space || ",=|`\"{}$".contains(c)
 }
 
-/// Returns a label that resembles a text, such as the name of a file.
+/// Returns a label that resembles a text, such as the name of a file. Texts that look the same have equal labels.
 pub fn label_like(text: &str) -> String {
+    let text = look(text);
     // Room for a number that tells it from another one.
     let fit = text.chars().take(70);
     let label: String = fit.map(|c| if is_unfit(c) { '-' } else { c }).collect();
@@ -308,15 +336,22 @@ pub(crate) fn insane(text: &str) -> Option<(String, String)> {
         ));
     }
     let bad = text.chars().find(|c| is_unfit(*c))?;
+    let hint = match (is_hidden(bad), bad.is_whitespace()) {
+        (true, _) => format!("remove the character, which is not shown; {hint}"),
+        (false, true) => {
+            "the character only looks like a space: write a space in its place".to_owned()
+        }
+        (false, false) => hint.to_owned(),
+    };
     Some((
         format!(
             "the label `{}` contains `{}`",
             text.escape_debug(),
-            match is_hidden(bad) {
+            match is_hidden(bad) || bad.is_whitespace() {
                 true => bad.escape_unicode().to_string(),
                 false => bad.escape_debug().to_string(),
             }
         ),
-        hint.to_owned(),
+        hint,
     ))
 }

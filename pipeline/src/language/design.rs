@@ -15,6 +15,7 @@ use super::design_file::{ControlFile, DesignFile, UntilFile};
 use super::diagnostics::{Mistake, Sink, Span};
 use super::interpolate::{Scope, Values};
 use super::launches::{candidates, class, launches};
+use super::looks::escaped;
 use super::settings::{BlocksText, DurationText};
 use super::stages::{Draft, Drafts};
 use super::tree::{Node, scalar_json};
@@ -316,6 +317,11 @@ impl DesignDraft {
         if axis.index(&name).is_some() || axis.has_dropped(&name) {
             let message = format!("the axis `{}` already has a label `{}`", arm.axis, arm.name);
             let hint = "give the A/A arm its own name".to_owned();
+            return wrong("as", message, hint);
+        }
+        if let Some(other) = axis.look_alike(&arm.name) {
+            let message = format!("the label looks like the label `{}`", escaped(&other));
+            let hint = "give the A/A arm a name that people can tell apart".to_owned();
             return wrong("as", message, hint);
         }
         if let Some((message, hint)) = insane(&arm.name) {

@@ -55,6 +55,7 @@ mod inclusions;
 mod interpolate;
 mod launches;
 mod library;
+mod looks;
 mod names;
 mod needs;
 mod not_yaml;
