@@ -21,6 +21,7 @@ mod history;
 mod latency;
 mod live;
 mod moving;
+mod parameters;
 mod reply;
 mod report;
 mod request;

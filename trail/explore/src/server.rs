@@ -23,6 +23,7 @@ use crate::error::{Failure, Fault};
 use crate::guard::{Asker, Guard};
 use crate::live::{self, Tail};
 use crate::moving::Moving;
+use crate::parameters;
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
 use crate::seats::{Answering, Seat, Seats};
@@ -474,6 +475,9 @@ fn range(text: &str, size: usize) -> Range {
 /// Streams a run's events as they are written.
 fn events(id: &str, ask: &Ask, shared: Arc<Shared>, answering: Answering) -> Response<Body> {
     let nothing = HeaderMap::new();
+    if let Err(failure) = parameters::check(ask) {
+        return of_reply(&failure.reply(), &nothing);
+    }
     let from = ask.get("from").and_then(|f| f.parse().ok()).unwrap_or(0);
     let tail = match Tail::open(shared.site.root(), id, from) {
         Ok(tail) => tail,

@@ -17,7 +17,7 @@ use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
 use crate::study::{MAX_VALUES, Study};
 use crate::table::{MAX_ROWS, View};
-use crate::{activity, assets, cell, contrast, history, latency, live, report, trail};
+use crate::{activity, assets, cell, contrast, history, latency, live, parameters, report, trail};
 
 /// The maximum number of SQLite instructions for one query of a page: a few seconds.
 const INSTRUCTIONS: u64 = 1_000_000_000;
@@ -140,6 +140,7 @@ impl Site {
     }
 
     fn try_answer(&self, ask: &Ask, left: &Arc<AtomicBool>) -> Result<Reply, Failure> {
+        parameters::check(ask)?;
         let path: Vec<&str> = ask.path.iter().map(String::as_str).collect();
         match path.as_slice() {
             ["api", "v1"] => Ok(self.about()),
