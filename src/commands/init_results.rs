@@ -70,6 +70,9 @@ pub(super) fn text(name: &str, given: &[PathBuf]) -> Result<String, Stop> {
 const RESULTS: &str =
     "give a result file of another tool, or a folder of them; docs/import.md lists the tools";
 
+/// How much of a column's name is shown, in characters.
+const NAME_SHOWN: usize = 64;
+
 /// What to do with a table, whose columns have no known meaning.
 const CSV: &str = "the columns of a table have no known meaning: write a stage with `import: {tool: csv, file: FILE, columns: \
                    {…}}`; docs/import.md shows it";
@@ -108,7 +111,10 @@ fn columns_of(bytes: &[u8]) -> Vec<String> {
         .unwrap_or_default()
         .split([',', ';', '\t']);
     let names = names.map(|name| name.trim().trim_matches('"').to_owned());
-    names.filter(|name| !name.is_empty()).collect()
+    let names = names.filter(|name| !name.is_empty());
+    names
+        .map(|name| name.chars().take(NAME_SHOWN).collect())
+        .collect()
 }
 
 /// Returns the results in a file that have rows of requests.
