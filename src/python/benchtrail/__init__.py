@@ -13,6 +13,14 @@ from benchtrail._binary import BenchtrailError, binary, version
 from benchtrail._study import Cell, Output, Study, Table, TableInfo, open
 from benchtrail._why import Node, Why, why
 
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":
+        return version()
+    raise AttributeError(f"module 'benchtrail' has no attribute {name!r}; it has {', '.join(__all__)}")
+
+
 __all__ = [
     "BenchtrailError",
     "Cell",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Optional
 
 from benchtrail._binary import BenchtrailError, PathLike, ask, run
 
@@ -77,6 +79,39 @@ class TableInfo:
     columns: List[str]
     cells: Optional[int]
 
+    def __repr__(self) -> str:
+        cells = "" if self.cells is None else f", {self.cells} cells"
+        return f"TableInfo({self.name!r}, {len(self.columns)} columns{cells})"
+
+
+_READERS = ["arrow()", "pandas()", "polars()", "rows()", "save(FILE)", "units", "parquet"]
+
+_WORDS = {
+    "to_arrow": "arrow()",
+    "to_pandas": "pandas()",
+    "to_polars": "polars()",
+    "to_dicts": "rows()",
+    "to_dict": "rows()",
+    "to_pylist": "rows()",
+    "to_parquet": "save(FILE)",
+    "to_csv": "pandas().to_csv(FILE)",
+    "df": "pandas()",
+    "pl": "polars()",
+    "columns": "arrow().column_names",
+    "column_names": "arrow().column_names",
+    "schema": "arrow().schema",
+    "shape": "arrow().shape",
+    "head": "pandas().head()",
+    "describe": "pandas().describe()",
+    "plot": "pandas().plot(…)",
+}
+"""What users of other libraries write, each with ours."""
+
+_OTHER_FORMATS = {".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".xlsx": "excel", ".feather": "feather"}
+
+_SHOWN = 20
+"""The number of rows that a notebook shows of a table."""
+
 
 class Table:
     """Rows in columns with units, as Parquet.
@@ -88,14 +123,49 @@ class Table:
         self.parquet = parquet
         """The table as a Parquet file."""
 
-    @property
-    def units(self) -> Dict[str, str]:
-        """The unit of each column that has one, such as ``{"ttft_ms_p50": "ms"}``; ``1`` means dimensionless."""
+    def _first(self, rows: int) -> Dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "table.parquet"
             file.write_bytes(self.parquet)
-            units = ask(["show", file, "--rows", "0..1"])["units"]
-        return {str(name): str(unit) for name, unit in units.items()}
+            document: Dict[str, Any] = ask(["show", file, "--rows", f"0..{rows}"])
+        return document
+
+    @property
+    def units(self) -> Dict[str, str]:
+        """The unit of each column that has one, such as ``{"ttft_ms_p50": "ms"}``; ``1`` means dimensionless."""
+        return {str(name): str(unit) for name, unit in self._first(1)["units"].items()}
+
+    def __len__(self) -> int:
+        return int(self._first(1)["rows_in_all"])
+
+    def __iter__(self) -> Iterator[Dict[str, Any]]:
+        return iter(self.rows())
+
+    def __getattr__(self, name: str) -> Any:
+        meant = _WORDS.get(name)
+        if meant is None:
+            raise AttributeError(f"a table has no attribute {name!r}; it has {', '.join(_READERS)}")
+        raise AttributeError(f"a table has no attribute {name!r}: write `table.{meant}`")
+
+    def _repr_html_(self) -> str:
+        """The first rows, as a notebook shows them."""
+        shown = self._first(_SHOWN)
+        rows: List[Dict[str, Any]] = shown["rows"]
+        units: Dict[str, str] = shown["units"]
+
+        def heading(name: str) -> str:
+            unit = units.get(name, "1")
+            return name if unit == "1" else f"{name} [{unit}]"
+
+        def line(cell: str, values: Iterable[Any]) -> str:
+            texts = ("" if value is None else str(value) for value in values)
+            return "<tr>" + "".join(f"<{cell}>{escape(text)}</{cell}>" for text in texts) + "</tr>"
+
+        head = line("th", (heading(name) for name in rows[0])) if rows else ""
+        body = "".join(line("td", row.values()) for row in rows)
+        count = int(shown["rows_in_all"])
+        rest = f"; the first {len(rows)} are shown" if len(rows) < count else ""
+        return f"<table>{head}{body}</table><p>{count} rows{rest}</p>"
 
     def arrow(self) -> "pyarrow.Table":
         """Returns a pyarrow table; units are in the fields' metadata. Needs pyarrow."""
@@ -131,8 +201,16 @@ class Table:
         return rows
 
     def save(self, file: PathLike) -> None:
-        """Writes the table as a Parquet file. If the disk refuses it, a file that was there stays."""
+        """Writes the table as a Parquet file. If the disk refuses it, a file that was there stays.
+
+        For other formats, use a reader: ``table.pandas().to_csv("cells.csv")``.
+        """
         place = Path(file)
+        if place.suffix.lower() in _OTHER_FORMATS:
+            hint = f"name it {place.with_suffix('.parquet')}, or write `table.pandas().to_{_OTHER_FORMATS[place.suffix.lower()]}(…)`"
+            raise BenchtrailError(f"`save` writes Parquet, and {place} is named as another format", hint, 2)
+        if not place.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(place.parent))
         if place.exists() and not place.is_file():
             place.write_bytes(self.parquet)
             return
@@ -185,6 +263,9 @@ class Study:
             file = Path(folder) / "answer.parquet"
             run(["sql", "--parquet", file, *self.options, "--", self.path, query])
             return Table(file.read_bytes())
+
+    def __getitem__(self, name: str) -> Table:
+        return self.table(name)
 
     def __repr__(self) -> str:
         return f"Study({str(self.path)!r})"

@@ -51,6 +51,10 @@ class Why:
         return str(self.tree)
 
 
+_LISTED = 8
+"""The number of numbers that an error lists."""
+
+
 def why(
     report: PathLike,
     number: Optional[str] = None,
@@ -66,14 +70,20 @@ def why(
     """
     if number is not None and not isinstance(number, str):
         raise TypeError(f"`number` is a text, as the report prints it: {str(number)!r}, not {number!r}")
+    if number is None and line is None:
+        hint = f"why({str(report)!r}, line=24), or why({str(report)!r}, '70.0')"
+        raise BenchtrailError("which number? Give its line, or its text", hint, 2)
     place = str(report)
     if line is not None:
         place += f":{line}" if column is None else f":{line}:{column}"
     document = ask(["why", "--", place, *([] if number is None else [number])])
     if not isinstance(document, dict) or "number" not in document:
-        raise BenchtrailError(
-            f"{place} has several numbers", "name one by its text or its column", 5
-        )
+        several = document.get("several", []) if isinstance(document, dict) else []
+        shown = [f"{one['text']!r} (line {one['line']}, column {one['column_start']})" for one in several[:_LISTED]]
+        rest = [f"and {len(several) - _LISTED} more"] if len(several) > _LISTED else []
+        listed = f": {', '.join(shown + rest)}" if shown else ""
+        hint = "give `line` and `column` together, or a `number` that is there once"
+        raise BenchtrailError(f"{place} has several numbers{listed}", hint, 5)
     found = document["number"]
     return Why(found["text"], _number(found.get("value")), found.get("unit") or None, _tree(document), document)
 

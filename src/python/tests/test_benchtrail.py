@@ -5,6 +5,7 @@ Run with the binary in BENCHTRAIL_BINARY: `pytest src/python/tests`.
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -163,3 +164,40 @@ def test_a_table_that_the_disk_refuses_leaves_the_file_that_was_there(tmp_path: 
     benchtrail.Table(b"new").save(link)
     assert place.read_bytes() == b"new" and link.is_symlink()
     assert place.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_notebook_shows_what_a_table_is(study: benchtrail.Study) -> None:
+    table = study["results.cells"]
+    assert len(table) == len(table.rows()) == len(list(table)) > 0
+    page = table._repr_html_()
+    assert "<th>ttft_ms_p50 [ms]</th>" in page and f"{len(table)} rows" in page
+    hostile = study.sql("select '<script>' as a, null as b")
+    assert "&lt;script&gt;" in hostile._repr_html_() and "<script>" not in hostile._repr_html_()
+    assert "0 rows" in study.sql("select 1 as a where 1 = 0")._repr_html_()
+    listed = {info.name: repr(info) for info in study.tables()}
+    assert listed["results.cells"].startswith("TableInfo('results.cells', ") and len(listed["results.cells"]) < 80
+    assert benchtrail.__version__ == benchtrail.version()
+
+
+def test_names_of_other_libraries_are_met_with_ours(study: benchtrail.Study, tmp_path: Path) -> None:
+    table = study["results.cells"]
+    for theirs, ours in [("to_pandas", "pandas()"), ("columns", "arrow().column_names"), ("df", "pandas()")]:
+        with pytest.raises(AttributeError, match=f"write `table.{re.escape(ours)}`"):
+            getattr(table, theirs)
+    with pytest.raises(AttributeError, match="it has arrow()"):
+        table.nothing
+    assert not hasattr(table, "__array__")
+    with pytest.raises(AttributeError, match="it has BenchtrailError"):
+        benchtrail.load
+    with pytest.raises(benchtrail.BenchtrailError, match=r"to_csv\("):
+        table.save(tmp_path / "cells.csv")
+    with pytest.raises(FileNotFoundError, match="no such folder: '.*/nowhere'"):
+        table.save(tmp_path / "nowhere" / "cells.parquet")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_number_that_is_not_named_is_met_with_those_there() -> None:
+    with pytest.raises(benchtrail.BenchtrailError, match="line=24"):
+        benchtrail.why(REPORT / "report.md")
+    with pytest.raises(benchtrail.BenchtrailError, match=r"several numbers: '.+' \(line 24, column \d+\)"):
+        benchtrail.why(REPORT / "report.md", line=24)
