@@ -89,3 +89,56 @@ fn the_gate_of_ci_passes_what_is_the_same_and_fails_what_got_worse() {
         "{summary}"
     );
 }
+
+#[test]
+fn wrong_arguments_of_the_gate_are_met_before_anything_is_measured_and_never_as_a_regression() {
+    let project = Project::new();
+    fs::write(project.path().join("file"), "").expect("a file");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/actions/regression/check.sh");
+    let binary = env!("CARGO_BIN_EXE_benchtrail");
+    for (arguments, program, part) in [
+        (
+            &["a.yaml", "b.lock", "--threshold", "3"][..],
+            binary,
+            "b.lock summary.md -- --threshold 3",
+        ),
+        (
+            &["a.yaml", "b.lock", "s.md", "--threshold", "3"],
+            binary,
+            "b.lock s.md -- --threshold 3",
+        ),
+        (
+            &[STUDY, "b.lock", "--", "--treshold", "3"],
+            binary,
+            "'--threshold'",
+        ),
+        (
+            &[STUDY, "b.lock", "--", "--threshold", "x"],
+            binary,
+            "expected a number of percent",
+        ),
+        (
+            &[STUDY, "b.lock", "file/summary.md"],
+            binary,
+            "nothing is known of a regression",
+        ),
+        (
+            &[STUDY, "b.lock"],
+            "no-such-program",
+            "pip install benchtrail",
+        ),
+        (&[STUDY], binary, "usage: "),
+    ] {
+        let mut command = Command::new(&script);
+        command
+            .args(arguments)
+            .current_dir(project.path())
+            .env("BENCHTRAIL_BINARY", program);
+        let done = command.output().expect("the script starts");
+        let message = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(2), "{arguments:?}: {message}");
+        assert!(message.contains(part), "{arguments:?}: {message}");
+        assert!(done.stdout.is_empty(), "{arguments:?}");
+    }
+    assert!(!project.path().join("experiments/simulated.lock").exists());
+}

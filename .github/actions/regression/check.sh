@@ -8,9 +8,12 @@
 # outcome in Markdown.
 #
 # Exit codes are those of `benchtrail diff --gate` (0: nothing got worse, 1: something did, 6: the data cannot decide),
-# those of `benchtrail run` if the measurement failed, or 2 if an argument is missing. BENCHTRAIL_BINARY names the program, and
-# BENCHTRAIL_RUN_OPTIONS has additional options of `run`.
-set -euo pipefail
+# those of `benchtrail run` if the measurement failed, or 2 for a wrong argument or if this script cannot do its work. Arguments are
+# checked before anything is measured. BENCHTRAIL_BINARY names the program, and BENCHTRAIL_RUN_OPTIONS has additional options
+# of `run`.
+set -Eeuo pipefail
+# 1 would say that something got worse.
+trap 'echo "error: $0: line $LINENO failed, and nothing is known of a regression" >&2; exit 2' ERR
 if [ $# -lt 2 ]; then
   echo "usage: $0 EXPERIMENT BASELINE [SUMMARY] [-- OPTIONS OF diff]" >&2
   echo "BASELINE is a bundle, its archive, or a lock; name one that does not exist yet to measure only" >&2
@@ -18,12 +21,29 @@ if [ $# -lt 2 ]; then
 fi
 experiment=$1 baseline=$2 summary=summary.md
 shift 2
-if [ $# -gt 0 ] && [ "$1" != -- ]; then summary=$1; shift; fi
+if [ $# -gt 0 ] && [ "${1#-}" = "$1" ]; then summary=$1; shift; fi
+if [ $# -gt 0 ] && [ "$1" != -- ]; then
+  echo "error: $1 is neither a summary nor after \`--\`" >&2
+  echo "hint: write options of \`benchtrail diff\` after \`--\`: $0 $experiment $baseline $summary -- $*" >&2
+  exit 2
+fi
 [ "${1:-}" != -- ] || shift
 benchtrail=${BENCHTRAIL_BINARY:-benchtrail}
+if ! command -v "$benchtrail" >/dev/null; then
+  echo "error: there is no program $benchtrail" >&2
+  echo "hint: \`pip install benchtrail\`, or set BENCHTRAIL_BINARY to its path" >&2
+  exit 2
+fi
+# A wrong option must not be met after an hour of measuring.
+"$benchtrail" diff "$baseline" "$experiment" --gate "$@" --help >/dev/null || exit 2
+mkdir -p "$(dirname "$summary")"
+if ! : >>"$summary"; then
+  echo "hint: name another file for the summary" >&2
+  exit 2
+fi
 
 # The run may overwrite the baseline's lock, so copy it first, into the same folder, where its store is found.
-work=$(mktemp -d) aside=
+work=$(mktemp -d) aside= given=$baseline
 trap 'rm -rf "$work"; [ -z "$aside" ] || rm -f "$aside"' EXIT
 if [ -f "$baseline" ] && [ "${baseline##*.}" = lock ]; then
   aside=$(mktemp -p "$(dirname "$baseline")" baseline-XXXXXX.lock)
@@ -54,12 +74,19 @@ if [ "$ran" -ne 0 ]; then
   exit "$ran"
 fi
 if [ ! -e "$baseline" ]; then
+  echo "warning: there is no baseline $baseline, so nothing was compared" >&2
+  [ -z "${GITHUB_ACTIONS:-}" ] || echo "::warning::There is no baseline, so nothing was compared"
   { echo "## Measured, with nothing to compare"; echo; echo "There is no baseline \`$baseline\` yet."; quoted "$work/run.txt"; } >"$summary"
   exit 0
 fi
 
 outcome=0
 "$benchtrail" diff "$baseline" "$experiment" --gate "$@" >"$work/diff.txt" 2>&1 || outcome=$?
+if [ -n "$aside" ]; then
+  # The copy stands for the lock that was given.
+  compared=$(cat "$work/diff.txt")
+  printf '%s\n' "${compared//"$aside"/"$given"}" >"$work/diff.txt"
+fi
 shown "$work/diff.txt"
 case $outcome in
   0) title="No regression" said="No column got worse by as much as the threshold." ;;
