@@ -161,7 +161,7 @@ function legend(colour, stage, states) {
   }
   const valueless = colour.scale ? stage.cells.filter((c) => stateOf(c) === "ok" && colour.value(c) === null).length : 0;
   if (valueless) chips.push(h("span", {}, `·  ${plural(valueless, "cell")} without a value in this column`));
-  return h("div", { class: "legend" }, chips, colour.note ? h("span", {}, colour.note) : null);
+  return h("div", { class: "legend" }, chips, colour.note ? h("span", {}, colour.note) : null, h("span", { class: "screen" }, "Click a cell to open it."));
 }
 
 function gridOf(study, stage, labels, roles, colour) {
