@@ -237,6 +237,15 @@ fn said_about(error: &Error, given: &str) -> Option<String> {
         let text = "one experiment at a time: run the command once for each file";
         return Some(text.to_owned());
     }
+    if is_of(&["benchtrail calibrate", "benchtrail init"]) && given.contains("://") {
+        let option = match is_of(&["benchtrail calibrate"]) {
+            true => "--url",
+            false => "--from-url",
+        };
+        return Some(format!(
+            "name the server with its option: `{option} {given}`"
+        ));
+    }
     let of_stores = is_of(&["benchtrail fsck", "benchtrail gc"]);
     if of_stores && !given.starts_with('-') {
         let text =

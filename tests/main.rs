@@ -88,4 +88,5 @@ mod trust;
 mod turns;
 mod until;
 mod venv;
+mod visitors;
 mod worker;

@@ -155,11 +155,30 @@ pub fn resembling(word: &str, what: &str, names: &[&str]) -> Option<String> {
 }
 
 /// Formats alternatives: "`a`, `b` or `c`".
-fn either(names: &[&str]) -> String {
-    match names.split_last() {
-        Some((last, [])) => format!("`{last}`"),
-        Some((last, rest)) => format!("{} or `{last}`", list(rest.iter().copied())),
-        None => String::new(),
+pub fn either(names: &[impl AsRef<str>]) -> String {
+    let quoted: Vec<String> = names
+        .iter()
+        .map(|name| format!("`{}`", name.as_ref()))
+        .collect();
+    any_of(&quoted)
+}
+
+/// Joins alternatives: "a, b or c".
+pub fn any_of(items: &[impl AsRef<str>]) -> String {
+    joined(items, "or")
+}
+
+/// Joins what belongs together: "a, b and c".
+pub fn all_of(items: &[impl AsRef<str>]) -> String {
+    joined(items, "and")
+}
+
+fn joined(items: &[impl AsRef<str>], word: &str) -> String {
+    let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
+    match items.as_slice() {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [before @ .., last] => format!("{} {word} {last}", before.join(", ")),
     }
 }
 

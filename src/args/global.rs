@@ -71,7 +71,7 @@ pub(crate) struct Selection {
 pub(super) fn parse_assignment(text: &str) -> Result<(String, String), String> {
     let (name, value) = text
         .split_once('=')
-        .ok_or_else(|| format!("`{text}` is not NAME=VALUE"))?;
+        .ok_or_else(|| format!("`{text}` has no value: write `{text}=VALUE`"))?;
     if name.is_empty() {
         return Err(format!("`{text}` does not name a parameter"));
     }

@@ -1,6 +1,7 @@
 //! Parsers for the option values of `load` and `calibrate`.
 
 use clap::builder::PossibleValuesParser;
+use pipeline::suggest::duration;
 
 /// Reads `NAME: VALUE`.
 pub(super) fn parse_header(text: &str) -> Result<(String, String), String> {
@@ -103,8 +104,25 @@ pub(super) fn parse_count(text: &str) -> Result<(u32, u32), String> {
             Some((from, to)) if number(from).is_some() && number(to).is_some() => {
                 format!("write {}..{}", from.trim(), to.trim())
             }
-            _ => format!("`{text}` is neither a number nor a range `A..B`"),
+            _ => match written_out(text) {
+                Some(count) => format!("write it out: {count}"),
+                None => {
+                    format!("`{text}` is neither a number nor a range: write `128` or `64..256`")
+                }
+            },
         }),
+    }
+}
+
+/// Returns a number or a range with its numbers written out: `32k` is 32000.
+fn written_out(text: &str) -> Option<String> {
+    let number = |part: &str| match part.trim().parse::<u64>() {
+        Ok(number) => Some(number),
+        Err(_) => thousands(part),
+    };
+    match text.split_once("..") {
+        Some((from, to)) => Some(format!("{}..{}", number(from)?, number(to)?)),
+        None => number(text).map(|n| n.to_string()),
     }
 }
 
@@ -150,6 +168,9 @@ pub(super) fn parse_whole<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
     let fitting = value.and_then(|n| N::try_from(n).ok());
     fitting.ok_or_else(|| match thousands(text) {
         Some(n) => format!("write it out: {n}"),
+        None if duration(text).is_some() => {
+            "it counts, and takes no time: expected a whole number, such as 8".to_owned()
+        }
         None => "expected a whole number from 0, such as 8".to_owned(),
     })
 }
@@ -304,7 +325,7 @@ pub(super) fn parse_bound(text: &str) -> Result<(String, f64), String> {
         .filter(|n| n.is_finite() && *n > 0.0);
     Ok((
         name.to_owned(),
-        number.ok_or_else(|| match pipeline::suggest::duration(bound) {
+        number.ok_or_else(|| match duration(bound) {
             Some(meant) => format!("write {name}:{}", meant.replace(' ', "")),
             None => format!("`{bound}` is not a number of milliseconds greater than 0"),
         })?,

@@ -50,7 +50,7 @@ pub(super) fn text(name: &str, given: &[PathBuf]) -> Result<String, Stop> {
             }
             if result_files.len() == before {
                 let message = format!("{} holds no result file of a known tool", shown(path));
-                return Err(Stop::usage(message).hint(CSV));
+                return Err(Stop::usage(message).hint(of_table("csv", &[])));
             }
         } else {
             let refused = |why: Refused| Stop::usage(why.message).hint(why.hint);
@@ -73,9 +73,20 @@ const RESULTS: &str =
 /// How much of a column's name is shown, in characters.
 const NAME_SHOWN: usize = 64;
 
-/// What to do with a table, whose columns have no known meaning.
-const CSV: &str = "the columns of a table have no known meaning: write a stage with `import: {tool: csv, file: FILE, columns: \
-                   {…}}`; docs/import.md shows it";
+/// Returns what to do with a table, whose columns have no known meaning.
+fn of_table(format: &str, columns: &[String]) -> String {
+    let stage = format!(
+        "the columns of a table have no known meaning: write a stage with `import: {{tool: {format}, file: FILE, columns: \
+         {{…}}}}`; docs/import.md shows it"
+    );
+    match columns {
+        [] => stage,
+        columns => {
+            let names = list(columns.iter().map(String::as_str));
+            format!("{stage}; the file's columns are {names}")
+        }
+    }
+}
 
 /// Returns the JSON files in a folder, sorted.
 fn results_in(folder: &Path) -> Result<Vec<PathBuf>, Stop> {
@@ -139,16 +150,18 @@ fn results(path: &Path) -> Result<Vec<Found>, Refused> {
     let is_table = bytes.starts_with(b"PAR1") || name.ends_with(".csv") || name.ends_with(".tsv");
     if is_table {
         let message = "it is a table, not a result file of a known tool";
-        let hint = match columns_of(&bytes).as_slice() {
-            [] => CSV.to_owned(),
-            columns => format!(
-                "{CSV}; the file's columns are {}",
-                list(columns.iter().map(String::as_str))
-            ),
+        let format = match bytes.starts_with(b"PAR1") {
+            true => "parquet",
+            false => "csv",
         };
+        let hint = of_table(format, &columns_of(&bytes));
         return Err(refused(message.to_owned(), &hint));
     }
-    let recognised = import::recognised(&bytes).map_err(|why| refused(why.message, &why.hint))?;
+    let recognised =
+        import::recognised(&bytes).map_err(|why| match import::json_columns(&bytes) {
+            Some(columns) => refused(why.message, &of_table("json", &columns)),
+            None => refused(why.message, &why.hint),
+        })?;
     let tool = recognised.tool;
     if recognised.entries == 1 {
         let text = String::from_utf8_lossy(&bytes);

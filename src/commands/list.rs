@@ -45,7 +45,12 @@ pub(super) fn list(arguments: &ListArgs, global: &Global) -> Result<(), Stop> {
     };
     let Some(entry) = entries.get(name) else {
         let word = word(what);
-        let hint = remedy(name, word, entries.keys().map(String::as_str));
+        let mut hint = remedy(name, word, entries.keys().map(String::as_str));
+        if what == Listed::Models {
+            hint.push_str(
+                "; `benchtrail init NAME --engine ENGINE --model ID` writes a study of any other",
+            );
+        }
         return Err(Stop::nothing(format!("there is no `{name}` among the {word}")).hint(hint));
     };
     if global.json {

@@ -21,6 +21,7 @@ use super::load_sweep::{self, Sweep};
 use super::load_words;
 use crate::args::{Global, LoadArgs};
 use crate::exit::Stop;
+use crate::project::shown;
 use crate::signals::listen_for_signals;
 use crate::terminal::say;
 
@@ -179,6 +180,10 @@ fn make_folder(folder: &Path) -> Result<(), Stop> {
     if rows.exists() {
         return Err(Stop::usage(format!("{} already exists", rows.display()))
             .hint("choose another folder with --out"));
+    }
+    if folder.is_file() {
+        let message = format!("{} is a file, and `--out` names a folder", shown(folder));
+        return Err(Stop::usage(message).hint("name a new folder"));
     }
     fs::create_dir_all(folder).map_err(|e| {
         let place = format!("the folder {} cannot be made", folder.display());

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use pipeline::suggest::any_of;
 use serde_json::{Map, Value};
 
 use super::{cell, list};
@@ -227,28 +228,37 @@ impl Schema {
         if let Some(words) = schema["enum"].as_array() {
             return list(words.iter().filter_map(Value::as_str));
         }
-        let choices: Vec<String> = alternatives(schema)
-            .map(|choice| self.kind_of(choice))
-            .collect();
-        if !choices.is_empty() {
+        any_of(&self.kinds_of(schema))
+    }
+
+    /// Describes the types that a value may have, each for itself.
+    fn kinds_of(&self, schema: &Value) -> Vec<String> {
+        let mut choices = alternatives(schema).peekable();
+        if choices.peek().is_some() {
             let mut kinds: Vec<String> = Vec::new();
-            for choice in choices {
-                if !kinds.contains(&choice) {
-                    kinds.push(choice);
+            for kind in choices.flat_map(|choice| match is_plain(choice) {
+                true => self.kinds_of(choice),
+                false => vec![self.kind_of(choice)],
+            }) {
+                if !kinds.contains(&kind) {
+                    kinds.push(kind);
                 }
             }
-            return kinds.join(" or ");
+            return kinds;
         }
         let types: Vec<&str> = match &schema["type"] {
             Value::String(one) => vec![one],
             Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
             _ => Vec::new(),
         };
-        let words = types.iter().filter_map(|t| self.word(t, schema));
+        let words = types.iter().flat_map(|t| match *t {
+            "boolean" => vec!["`true`".to_owned(), "`false`".to_owned()],
+            t => self.word(t, schema).into_iter().collect(),
+        });
         let words: Vec<String> = words.collect();
         match words.is_empty() {
-            true => "any value".to_owned(),
-            false => words.join(" or "),
+            true => vec!["any value".to_owned()],
+            false => words,
         }
     }
 
@@ -256,7 +266,6 @@ impl Schema {
     fn word(&self, kind: &str, schema: &Value) -> Option<String> {
         Some(match kind {
             "null" => return None,
-            "boolean" => "`true` or `false`".to_owned(),
             "integer" => format!("whole number{}", bounds(schema)),
             "number" => format!("number{}", bounds(schema)),
             "string" => match schema["format"].as_str() {
@@ -291,6 +300,13 @@ impl Schema {
             _ => "mapping".to_owned(),
         }
     }
+}
+
+/// Returns whether a schema lists its types itself, and neither refers to a definition nor lists words.
+fn is_plain(schema: &Value) -> bool {
+    ["$ref", "const", "enum"]
+        .iter()
+        .all(|keyword| schema[*keyword].is_null())
 }
 
 /// Returns whether a definition has keys or choices to list.

@@ -85,6 +85,7 @@ pub(crate) fn expand(
     expansion.include(inclusions, &counts);
     expansion.complain_of_idle_rules();
     if context.sink.count() > before {
+        expansion.report_beside();
         return None;
     }
     let (cells, sets) = expansion.cells();
@@ -284,6 +285,15 @@ impl<'a> Expansion<'a, '_> {
             self.context
                 .sink
                 .add(Mistake::new(span, &route, message).hint(hint));
+        }
+    }
+
+    /// Reports the mistakes beside the values with a wrong form, for the first cell without overrides.
+    fn report_beside(&self) {
+        let mut placed = self.placed.iter();
+        if let Some((at, variant, _)) = placed.find(|(_, variant, _)| *variant == 0) {
+            let variant = &self.variants[*variant];
+            variant.report_beside(at, self.draft, &self.scope, self.context);
         }
     }
 

@@ -87,6 +87,12 @@ impl<'a> Layers<'a> {
         &self.registry.kinds
     }
 
+    /// Returns the names of the collections that an experiment may contain.
+    pub(crate) fn collections(&self) -> Vec<&'a str> {
+        let collections = self.registry.collections.iter();
+        collections.map(|(name, _)| *name).collect()
+    }
+
     /// Makes a library over the sections of `root` and these folders, in this order.
     pub(crate) fn in_folders(
         root: &'a Node,

@@ -38,6 +38,7 @@
 
 mod axes;
 mod axis_forms;
+mod beside_mistakes;
 mod check;
 mod compile;
 mod declared_axes;

@@ -420,7 +420,7 @@ impl Join {
         );
         let hint = format!(
             "add {} to the `over` of `{}`",
-            axes.join(" and "),
+            crate::suggest::all_of(&axes),
             stage.name
         );
         let span = draft

@@ -9,6 +9,7 @@ use super::variant::Sets;
 use crate::experiment::Cell;
 use crate::ids::{AxisId, DraftId};
 use crate::stage::{Adopted, Step};
+use crate::suggest::{all_of, any_of};
 
 /// Finds two cells of a measurement that only their labels distinguish: their parameters are the same, and so are their
 /// labels at the positions that matter in addition to the parameters. Skips cells that are included or overridden,
@@ -94,8 +95,8 @@ pub(super) fn adopted_twice(
         .collect();
     let hint = format!(
         "put {} into {}, so that each cell has its own result, or remove the axis from `over`",
-        missing.join(" and "),
-        keys.join(" or ")
+        all_of(&missing),
+        any_of(&keys)
     );
     let path = adopted.chosen_by.into_iter().next().unwrap_or_default();
     let steps: Vec<Step> = path

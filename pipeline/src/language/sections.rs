@@ -1,6 +1,6 @@
 //! Checks the sections of a file before any stage is expanded.
 
-use super::check::Checker;
+use super::check::{Checker, has_word};
 use super::check_name;
 use super::declared_axes::replaced;
 use super::diagnostics::{Mistake, MistakeKind, Sink, Span};
@@ -75,6 +75,7 @@ fn is_lacking(root: &Node, key: &str, names: &[&str]) -> bool {
     !unknown.any(|written| {
         ["include", "import"].contains(&written)
             || closest(written, names.iter().copied()) == Some(key)
+            || has_word(written, key)
     })
 }
 

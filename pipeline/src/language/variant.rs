@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use super::beside_mistakes;
 use super::check::Checker;
 use super::design::KEYS;
 use super::diagnostics::{Mistake, MistakeKind, Span};
@@ -27,6 +28,8 @@ pub(super) struct Variant {
     /// Positions in `over` that the settings refer to, and parameter sets by the labels there.
     pub(super) refers: Vec<usize>,
     sets: HashMap<Vec<u16>, (u32, Option<u32>)>,
+    /// The routes of values with a wrong form, from the settings on.
+    wrong: Vec<Vec<Step>>,
     /// The same for the limits.
     limit_refers: Vec<usize>,
     limits: HashMap<Vec<u16>, (Option<Duration>, u32)>,
@@ -131,7 +134,8 @@ impl Variant {
             .chain(&retries)
             .flat_map(|node| scope.references(node))
             .collect();
-        let variant = Self {
+        let mut variant = Self {
+            wrong: Vec::new(),
             refers: scope.references(&settings).into_iter().collect(),
             settings: Rc::new(settings),
             timeout,
@@ -141,12 +145,26 @@ impl Variant {
             limit_refers,
             limits: HashMap::new(),
         };
-        variant.check(draft, scope, context);
+        variant.wrong = variant.check(draft, scope, context);
         variant
     }
 
-    fn check(&self, draft: &Draft, scope: &Scope, context: &Context) {
-        let Some(kind) = draft.kind else { return };
+    /// Reports what the kind finds in a cell's settings beside the values with a wrong form.
+    pub(super) fn report_beside(
+        &self,
+        at: &[u16],
+        draft: &Draft,
+        scope: &Scope,
+        context: &Context,
+    ) {
+        beside_mistakes::report(&self.settings, &self.wrong, at, draft, scope, context);
+    }
+
+    /// Reports the values with a wrong form, and returns their routes.
+    fn check(&self, draft: &Draft, scope: &Scope, context: &Context) -> Vec<Vec<Step>> {
+        let Some(kind) = draft.kind else {
+            return Vec::new();
+        };
         let expand = |text: &str, span: Span, route: &[Step]| scope.values(text, span, route);
         let common = common_schema();
         let keys = super::stages::common_keys(&common);
@@ -164,7 +182,9 @@ impl Variant {
                 KEYS.map(str::to_owned).to_vec(),
             ),
         ];
+        let definitions = context.library.collections();
         let checker = Checker {
+            definitions: &definitions,
             expand: Some(&expand),
             other_keys: &keys,
             elsewhere: Some(&elsewhere),
@@ -192,6 +212,7 @@ impl Variant {
             }
         }
         scope.check(&self.settings, &draft.route(&[]), &mut out);
+        let wrong = beside_mistakes::routes(&out);
         let checker = Checker {
             expand: Some(&expand),
             ..Checker::of(&common)
@@ -210,6 +231,7 @@ impl Variant {
             out.push(Mistake::new(node.span, &draft.route(&["timeout"]), message).hint(hint));
         }
         out.into_iter().for_each(|m| context.sink.add(m));
+        wrong
     }
 
     pub(super) fn parameters(
@@ -418,7 +440,7 @@ fn put(
 }
 
 /// Sorts the keys of all mappings except those of `ordered` settings; within those, the entries are sorted.
-fn sort(settings: &mut Json, ordered: &[&str]) {
+pub(super) fn sort(settings: &mut Json, ordered: &[&str]) {
     let Json::Object(map) = settings else {
         return settings.sort_all_objects();
     };

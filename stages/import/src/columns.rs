@@ -1,17 +1,21 @@
-//! Tables of requests with a column map, in CSV and Parquet.
+//! Tables of requests with a column map, in CSV, Parquet and JSON.
 
 use contract::{Phase, RequestStatus, Word};
-use pipeline::stage::Problem;
 use tabular::{Field, Format, Sheet, Unreadable};
 
-use crate::json::ImportError;
+use crate::json::{ImportError, quote_words};
 use crate::rows::{Clock, Imported, Row};
 use crate::settings::{ColumnSource, Import, Unit, Wanted};
 
 mod checks;
+mod declared;
+mod together;
 mod values;
 
-use checks::{foreign, no_rows, uncertain_end, unlisted_status};
+pub(crate) use declared::{add_units, problems};
+
+use checks::{foreign, no_rows, of_tool, uncertain_end, unlisted_status};
+use together::{columns_hint, several, together};
 use values::{decimal_ns, float_ns, not_a_count, not_a_time, shown, whole};
 
 /// Returns whether a field has a value. Numbers are compared as numbers, however they are written.
@@ -132,155 +136,15 @@ fn is_time(name: &str) -> bool {
     MOMENTS.contains(&name) || SPANS.iter().any(|(span, _)| *span == name)
 }
 
-/// Returns our column for other usual names of it.
-fn meant(name: &str) -> Option<&'static str> {
-    let name = name.to_lowercase().replace('-', "_");
-    let ours = match name.as_str() {
-        "start" | "start_time" | "started" | "timestamp" | "time" | "sent_at" => "sent",
-        "end" | "end_time" | "finished" | "completed" | "done_at" => "done",
-        "ttft" | "ttft_ms" | "ttft_s" | "time_to_first_token" => "ttft",
-        "latency" | "e2e" | "e2el" | "request_time" | "total_time" | "duration" => {
-            "request_latency"
-        }
-        "input_tokens" | "input_len" | "isl" | "prompt_len" => "prompt_tokens",
-        "completion_tokens" | "tokens" | "output_len" | "osl" | "generated_tokens" => {
-            "output_tokens"
-        }
-        "success" | "ok" | "outcome" => "status",
-        "status_code" | "http_code" | "code" => "http_status",
-        "error_message" | "exception" => "error",
-        _ => return None,
-    };
-    Some(ours)
-}
-
-/// Returns the mistakes in one entry of a column map.
-fn entry_problems(name: &str, source: &ColumnSource) -> Vec<Problem> {
-    let at = |message: String, hint: &str| {
-        Problem::at(&["import", "columns", name], message).hint(hint.to_owned())
-    };
-    let mut all = Vec::new();
-    let is_known = is_time(name) || COUNTS.contains(&name) || TEXTS.contains(&name);
-    if !is_known {
-        let names: Vec<&str> = MOMENTS
-            .into_iter()
-            .chain(SPANS.iter().map(|(span, _)| *span))
-            .chain(COUNTS)
-            .chain(TEXTS)
-            .collect();
-        let hint = match meant(name) {
-            Some(ours) => format!("write `{ours}`"),
-            None => pipeline::suggest::remedy(name, "columns", names),
-        };
-        return vec![at(format!("no column `{name}` can be imported"), &hint)];
-    }
-    match (&source.from, &source.value) {
-        (Some(_), Some(_)) => all.push(at(
-            "`from` and `value` cannot be given together".to_owned(),
-            "keep one of them",
-        )),
-        (None, None) => all.push(at(
-            "missing key `from`".to_owned(),
-            "add `from:`, the column of the file",
-        )),
-        (None, Some(_)) if !TEXTS.contains(&name) => all.push(at(
-            format!("`{name}` cannot be one value for every row"),
-            "name a column of the file with `from:`, or remove the entry; values that the \
-             file does not hold stay null",
-        )),
-        _ => {}
-    }
-    if is_time(name) && source.unit.is_none() {
-        all.push(at(
-            format!("the unit of `{name}` is unknown"),
-            "write `{from: COLUMN, unit: ms}`, or `s`, `us`, `ns`; a name that ends in its unit, such as `sent_ms`, needs none",
-        ));
-    }
-    if !is_time(name) && source.unit.is_some() {
-        all.push(at(
-            format!("`{name}` is not a time, so it has no unit"),
-            "remove `unit`",
-        ));
-    }
-    if name != "status" && !source.ok.is_empty() {
-        all.push(at("`ok` belongs to `status`".to_owned(), "remove it"));
-    }
-    all
-}
-
-/// Adds the units that are left out because the names of the file's columns end with them.
-pub(crate) fn add_units(import: &mut Import) {
-    for (name, source) in &mut import.columns {
-        if is_time(name) && source.unit.is_none() {
-            source.unit = source.from.as_deref().and_then(Unit::of_name);
-        }
-    }
-}
-
-/// Returns the mistakes in a column map that are visible without the file.
-pub(crate) fn problems(import: &Import) -> Vec<Problem> {
-    if !import.tool.is_table() {
-        if !import.only.is_empty() {
-            let message = format!(
-                "`where` picks rows of a table, but `{}` files are not tables",
-                import.tool.word()
-            );
-            let hint = "write `entry:` for one of several results; a table is `tool: csv` or `tool: parquet`";
-            return vec![Problem::at(&["import", "where"], message).hint(hint)];
-        }
-        if import.columns.is_empty() {
-            return Vec::new();
-        }
-        let message = format!("`{}` files need no column map", import.tool.word());
-        return vec![
-            Problem::at(&["import", "columns"], message).hint("remove it, or write `tool: csv`"),
-        ];
-    }
-    let mut all: Vec<Problem> = Vec::new();
-    for (name, source) in &import.columns {
-        all.extend(entry_problems(name, source));
-    }
-    let has = |name: &str| import.columns.contains_key(name);
-    for (span, moment) in SPANS {
-        if has(span) && has(moment) {
-            let message = format!("`{span}` and `{moment}` both give this time");
-            all.push(Problem::at(&["import", "columns", span], message).hint("keep one of them"));
-        }
-    }
-    if let Some(moment) = MOMENTS
-        .into_iter()
-        .find(|m| *m != "sent" && has(m) && !has("sent"))
-    {
-        let message = format!("`{moment}` needs `sent`, the time from which it counts");
-        all.push(
-            Problem::at(&["import", "columns", moment], message)
-                .hint("map `sent` too, or map spans: `ttft`, `e2e_latency`, `request_latency`"),
-        );
-    }
-    if !has("status") && !has("error") {
-        all.push(
-            Problem::at(
-                &["import", "columns"],
-                "the map does not say which requests succeeded",
-            )
-            .hint(
-                "map `status` or `error`; if all requests succeeded, declare `status: {value: ok}`",
-            ),
-        );
-    }
-    if import.entry.is_some() {
-        all.push(
-            Problem::at(&["import", "entry"], "a table holds one result").hint("remove `entry`"),
-        );
-    }
-    all
-}
-
 /// Reads the requested rows of a table through the column map.
 pub(crate) fn read(import: &Import, format: Format, bytes: &[u8]) -> Result<Imported, ImportError> {
     foreign(format, bytes)?;
-    let sheet = tabular::read(format, bytes, None).map_err(unreadable)?;
-    let map = Map::new(import, &sheet)?;
+    let sheet = sheet(import, format, bytes)?;
+    let map = Map::new(import, &sheet).map_err(|error| match crate::recognised(bytes) {
+        // Its rows are elsewhere in the file than in a table.
+        Ok(one) if format == Format::Json => of_tool(one.tool),
+        _ => error,
+    })?;
     let rows = wanted_rows(import, &sheet)?;
     let mut imported = Imported {
         warnings: [
@@ -302,13 +166,17 @@ pub(crate) fn read(import: &Import, format: Format, bytes: &[u8]) -> Result<Impo
     let mut base = i128::MAX;
     for &row in &rows {
         for name in ["scheduled", "sent"] {
-            base = base.min(map.time(name, row)?.unwrap_or(i128::MAX));
+            let time = map
+                .time(name, row)
+                .map_err(|first| together(first, &map, &rows))?;
+            base = base.min(time.unwrap_or(i128::MAX));
         }
     }
-    for row in rows {
+    for &row in &rows {
+        let read = map.row(row, has_sent.then_some(base));
         imported
             .requests
-            .push(map.row(row, has_sent.then_some(base))?);
+            .push(read.map_err(|first| together(first, &map, &rows))?);
     }
     for (name, source) in &import.columns {
         let unit = source
@@ -322,6 +190,22 @@ pub(crate) fn read(import: &Import, format: Format, bytes: &[u8]) -> Result<Impo
         imported.mapping.push((name.clone(), from));
     }
     Ok(imported)
+}
+
+/// Reads the file as a table.
+fn sheet(import: &Import, format: Format, bytes: &[u8]) -> Result<Sheet, ImportError> {
+    if format != Format::Json {
+        return tabular::read(format, bytes, None).map_err(unreadable);
+    }
+    let below = import.rows.as_deref();
+    match tabular::read_nested(bytes, below) {
+        Ok(sheet) => Ok(sheet),
+        // Python writes `NaN` for a value that it does not have.
+        Err(first) => match quote_words(bytes) {
+            Some(quoted) => tabular::read_nested(&quoted, below).map_err(unreadable),
+            None => Err(unreadable(first)),
+        },
+    }
 }
 
 fn unreadable(why: Unreadable) -> ImportError {
@@ -341,18 +225,24 @@ struct Map<'a> {
 
 impl<'a> Map<'a> {
     fn new(import: &'a Import, sheet: &'a Sheet) -> Result<Self, ImportError> {
+        let (mut missing, mut wrong) = (Vec::new(), Vec::new());
         for (name, source) in &import.columns {
             let Some(from) = &source.from else { continue };
-            let Some(i) = sheet.position(from) else {
-                return Err(ImportError::at(
-                    "",
-                    format!("no column `{from}` for `{name}`"),
-                    format!("there are: {}", sheet.names.join(", ")),
-                ));
-            };
-            check_unit(name, source, from, sheet.units[i].as_deref())?;
+            match sheet.position(from) {
+                None => missing.push(format!("no column `{from}` for `{name}`")),
+                Some(i) => {
+                    wrong.extend(check_unit(name, source, from, sheet.units[i].as_deref()).err());
+                }
+            }
         }
-        Ok(Self { import, sheet })
+        if !missing.is_empty() {
+            let error = ImportError::at("", missing.join(", "), columns_hint(sheet));
+            wrong.insert(0, error);
+        }
+        match several(wrong) {
+            Some(error) => Err(error),
+            None => Ok(Self { import, sheet }),
+        }
     }
 
     /// Returns a value and its place.

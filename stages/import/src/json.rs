@@ -101,7 +101,7 @@ const WORDS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
 
 /// Puts quotes around Python's words for values that are not JSON numbers; `None` if there are
 /// none.
-fn quote_words(bytes: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn quote_words(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(bytes.len() + 64);
     let (mut in_text, mut at, mut replaced) = (false, 0, false);
     while at < bytes.len() {

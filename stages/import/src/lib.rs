@@ -59,8 +59,8 @@ pub fn recognised(bytes: &[u8]) -> Result<Recognised, Unrecognised> {
     let documents = json::documents(bytes).map_err(unreadable)?;
     let tool = stage::recognise(&documents[0]).ok_or_else(|| Unrecognised {
         message: "it has the keys of no known tool".to_owned(),
-        hint: "known are the files of vLLM, SGLang, GuideLLM, AIPerf and GenAI-Perf; docs/import.md says which; rows in \
-               another form can be saved as CSV or Parquet and imported as a table"
+        hint: "known are the files of vLLM, SGLang, GuideLLM, AIPerf and GenAI-Perf; docs/import.md says which; JSON with an \
+               object per request is imported with `tool: json` and a column map"
             .to_owned(),
     })?;
     let listed = |key: &str| documents[0][key].as_array().map_or(1, Vec::len);
@@ -71,6 +71,12 @@ pub fn recognised(bytes: &[u8]) -> Result<Recognised, Unrecognised> {
         _ => 1,
     };
     Ok(Recognised { tool, entries })
+}
+
+/// Returns the columns of JSON with an object per row; `None` if it is not a table.
+pub fn json_columns(bytes: &[u8]) -> Option<Vec<String>> {
+    let sheet = tabular::read_nested(bytes, None).ok()?;
+    (!sheet.names.is_empty()).then_some(sheet.names)
 }
 
 /// Reads the text of a result file into the rows of its import.

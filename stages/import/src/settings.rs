@@ -25,12 +25,16 @@ pub struct Import {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(min = 1))]
     pub entry: Option<u32>,
-    /// For `csv` and `parquet`: only the rows of the file that have these values, by column. One file can then
+    /// For `json`: the path to the list of rows in a document that is an object, with dots between the keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1))]
+    pub rows: Option<String>,
+    /// For tables: only the rows of the file that have these values, by column. One file can then
     /// hold the rows of many cells: `where: {model: "${model}", clients: "${clients}"}`.
     #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(with = "BTreeMap<String, Wanted>")]
     pub only: BTreeMap<String, Wanted>,
-    /// For `csv` and `parquet`: the source of each of our columns.
+    /// For tables: the source of each of our columns.
     #[serde(
         default,
         deserialize_with = "column_sources",
@@ -79,6 +83,8 @@ pub enum Tool {
     Csv,
     /// A Parquet file, one request per row.
     Parquet,
+    /// JSON Lines, or a JSON list: one object per request. A key inside another object is `outer.inner`.
+    Json,
     /// `requests.parquet` as written by `benchtrail load --out`, together with the other tables in
     /// its folder.
     Benchtrail,
@@ -95,6 +101,7 @@ impl Tool {
             Self::GenaiPerf => "GenAI-Perf",
             Self::Csv => "CSV",
             Self::Parquet => "Parquet",
+            Self::Json => "JSON",
             Self::Benchtrail => "Benchtrail",
         }
     }
@@ -109,13 +116,14 @@ impl Tool {
             Self::GenaiPerf => "genai-perf",
             Self::Csv => "csv",
             Self::Parquet => "parquet",
+            Self::Json => "json",
             Self::Benchtrail => "benchtrail",
         }
     }
 
     /// Returns whether the file is a table that needs a column map.
     pub(crate) fn is_table(self) -> bool {
-        matches!(self, Self::Csv | Self::Parquet)
+        matches!(self, Self::Csv | Self::Parquet | Self::Json)
     }
 }
 

@@ -128,6 +128,7 @@ fn rows_of(import: &Import, bytes: &[u8]) -> Result<Imported, ImportError> {
     match import.tool {
         Tool::Csv => return columns::read(import, Format::Csv, bytes),
         Tool::Parquet => return columns::read(import, Format::Parquet, bytes),
+        Tool::Json => return columns::read(import, Format::Json, bytes),
         _ if bytes.starts_with(b"PAR1") => {
             let hint = "import it with `tool: parquet` and a column map";
             return Err(ImportError::at("", "this is a Parquet file", hint));
@@ -177,6 +178,7 @@ fn rows_of(import: &Import, bytes: &[u8]) -> Result<Imported, ImportError> {
         | Tool::GenaiPerf
         | Tool::Csv
         | Tool::Parquet
+        | Tool::Json
         | Tool::Benchtrail => unreachable!("read above"),
     }
 }
@@ -252,7 +254,7 @@ fn check_version(import: &Import, mut imported: Imported) -> Result<Imported, Im
 fn media(tool: Tool) -> Media {
     match tool {
         Tool::Vllm | Tool::Guidellm | Tool::GenaiPerf => Media::Json,
-        Tool::Sglang | Tool::Aiperf | Tool::Csv => Media::Text,
+        Tool::Sglang | Tool::Aiperf | Tool::Csv | Tool::Json => Media::Text,
         Tool::Parquet | Tool::Benchtrail => Media::Parquet,
     }
 }

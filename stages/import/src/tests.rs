@@ -26,6 +26,7 @@ fn import(tool: Tool) -> Import {
         file: None,
         version: None,
         entry: None,
+        rows: None,
         only: Default::default(),
         columns: Default::default(),
         digest: None,

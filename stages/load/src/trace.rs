@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use pipeline::sources::NamedFiles;
+use pipeline::suggest::either;
 
 use crate::named_file;
 
@@ -193,8 +194,8 @@ fn recorded(object: &Map<String, Value>) -> Result<Recorded, String> {
     };
     let count = |names: &[&str]| match number(names)? {
         Some(value) if value > f64::from(u32::MAX) => {
-            let name = names.join("` or `");
-            Err(format!("`{name}` is {value:?}, more than {}", u32::MAX))
+            let name = either(names);
+            Err(format!("{name} is {value:?}, more than {}", u32::MAX))
         }
         value => Ok(value),
     };

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use engines::{Engine, Program};
 use pipeline::Failure;
+use pipeline::suggest::either;
 
 use crate::machine::Machine;
 
@@ -30,7 +31,7 @@ pub fn missing_module(engine: &Engine, machine: &Machine) -> Option<Failure> {
     looked.dedup();
     let what = match module {
         Some(module) => format!("Python module `{module}`"),
-        None => format!("Python package `{}`", engine.distributions.join("` or `")),
+        None => format!("Python package {}", either(&engine.distributions)),
     };
     let message = format!(
         "{} is not installed: no {what} where `{}` looks",

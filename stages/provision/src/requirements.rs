@@ -1,6 +1,7 @@
 //! Checks whether a machine meets an engine's requirements.
 
 use engines::{Engine, Program};
+use pipeline::suggest::any_of;
 
 use crate::machine::Machine;
 use crate::surroundings::Brought;
@@ -37,14 +38,14 @@ pub fn unmet(engine: &Engine, machine: &Machine, brought: Brought) -> Vec<Unmet>
     if !needs.os.is_empty() && !needs.os.contains(&machine.os) {
         missing.push(Unmet::new(format!(
             "it runs on {}, but this machine runs {}",
-            needs.os.join(" or "),
+            any_of(&needs.os),
             machine.os
         )));
     }
     if !needs.arch.is_empty() && !needs.arch.contains(&machine.arch) {
         missing.push(Unmet::new(format!(
             "it is built for {}, but this machine is {}",
-            needs.arch.join(" or "),
+            any_of(&needs.arch),
             machine.arch
         )));
     }

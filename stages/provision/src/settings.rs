@@ -25,7 +25,7 @@ use crate::venv::VenvRecipe;
 #[schemars(extend("x-other-words" = {
     "url": "a key of the engine's definition: `launch: {program: {running: URL}}`",
     "base-url": "a key of the engine's definition: `launch: {program: {running: URL}}`",
-    "version": "a key of the engine's definition",
+    "version": "not chosen here: it is what the machine has, or what `environment:` installs",
     "settings": "a key of the serve stage",
     "weights": "a key of the model's definition",
     "image": "a key of the environment: `environment: {container: {image: …}}`",

@@ -131,7 +131,7 @@ impl Pivoted<'_> {
             true => "choose rows with `where`".to_owned(),
             false => format!(
                 "add {} to `columns`, or choose rows with `where`",
-                differ.join(" or ")
+                pipeline::suggest::any_of(&differ)
             ),
         };
         let message = format!(

@@ -3,6 +3,7 @@
 mod figures;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use pipeline::stage::{Json, Library, Problem, Step};
 use pipeline::suggest::remedy;
@@ -460,7 +461,12 @@ pub(crate) fn canonical(
                     return problem.hint(format!("write `{meant}`: it is found in the folder `templates` beside the experiment"));
                 }
                 let names = offered(name != settings.template).map(String::as_str);
-                problem.hint(remedy(&name, "templates", names))
+                let hint = remedy(&name, "templates", names);
+                let is_file = Path::new(own).extension().is_some_and(|ending| ending == "md");
+                problem.hint(match is_file && !hint.starts_with("did you mean") {
+                    true => format!("{hint}; your own is the file templates/{own} beside the experiment"),
+                    false => hint,
+                })
             }));
             Vec::new()
         }

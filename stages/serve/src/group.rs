@@ -480,7 +480,7 @@ fn connected(name: &str, role: &Role, part: &Part<'_>) -> Result<(), Failure> {
     };
     let message = format!(
         "{title}, the role `{name}`, needs the other servers as {}",
-        all.join(" or ")
+        pipeline::suggest::any_of(&all)
     );
     Err(Failure::failed(message).hint(format!("add `peers: {{{slot}: ROLE}}` to the role")))
 }

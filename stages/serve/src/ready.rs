@@ -202,12 +202,12 @@ fn listed<E>(wanted: &Wanted<'_>, answer: &Answer) -> Result<String, NotReady<E>
         None => {
             let mut names: Vec<&str> = wanted.models.iter().map(String::as_str).collect();
             names.dedup();
-            let names = names.join("` or `");
+            let names = pipeline::suggest::either(&names);
             Err(NotReady::OtherModel(if served.is_empty() {
-                format!("the server at this address lists no model, and so not `{names}`")
+                format!("the server at this address lists no model, and so not {names}")
             } else {
                 let served = wanted.site.mask(&served.join("`, `"));
-                format!("the server at this address serves `{served}`, not `{names}`")
+                format!("the server at this address serves `{served}`, not {names}")
             }))
         }
     }

@@ -30,6 +30,8 @@ pub(crate) struct Checker<'a> {
     pub(crate) elsewhere: Option<Elsewhere<'a>>,
     /// The keys of the levels around the settings, for suggestions: each level as a phrase, from the inside out.
     pub(crate) around: &'a [(&'a str, Vec<String>)],
+    /// The keys at the top of the file that hold definitions, for suggestions.
+    pub(crate) definitions: &'a [&'a str],
     /// The owner of the parameters at the top of the tree, such as "gate `census`".
     pub(crate) owner: Option<&'a str>,
 }
@@ -79,6 +81,7 @@ impl<'a> Checker<'a> {
             other_keys: &[],
             elsewhere: None,
             around: &[],
+            definitions: &[],
             owner: None,
         }
     }
@@ -125,7 +128,8 @@ impl<'a> Checker<'a> {
             // Conditions on the keys of a mapping hold for everything else, so the view without them decides.
             let plain = self.view(schema);
             let hint = self
-                .list_meant(&plain, node)
+                .definitions_meant(node, route)
+                .or_else(|| self.list_meant(&plain, node))
                 .or_else(|| self.list_of(&view, node))
                 .or_else(|| {
                     node.text()

@@ -9,7 +9,7 @@ use super::numbers::range;
 use super::remedies::{instead, list_of_texts, wrong_type};
 use super::view::View;
 use crate::stage::{Json, Step};
-use crate::suggest::{closest, list, remedy};
+use crate::suggest::{any_of, closest, list, remedy};
 
 /// The alternatives of a schema, and what distinguishes them.
 struct Alternatives<'a, 'w> {
@@ -278,9 +278,10 @@ impl<'a> Alternatives<'a, '_> {
     fn unfit(&self, checker: &Checker<'a>, node: &Node, route: &[Step]) -> Mistake {
         let mut expected: Vec<String> = Vec::new();
         for (_, view) in &self.views {
-            let text = view.expected();
-            if text != "nothing" && !expected.contains(&text) {
-                expected.push(text);
+            for text in view.expected_each() {
+                if !expected.contains(&text) {
+                    expected.push(text);
+                }
             }
         }
         // A label may have nearly any type.
@@ -288,7 +289,7 @@ impl<'a> Alternatives<'a, '_> {
             // The alternatives have alternatives of their own.
             0 if self.ends(node).is_some() => "a number or a range".to_owned(),
             0 => "another value".to_owned(),
-            1..=4 => expected.join(" or "),
+            1..=5 => any_of(&expected),
             _ => "a value".to_owned(),
         };
         let message = format!("expected {expected}, found {}", node.describe());

@@ -17,4 +17,5 @@ pub(crate) use checker::Checker;
 pub use checker::mistakes_in;
 pub use numbers::number_meant;
 pub(crate) use numbers::range;
+pub(crate) use unknown::has_word;
 pub(crate) use view::key_meant;

@@ -3,6 +3,7 @@
 use super::lists::several_numbers;
 use super::view::View;
 use crate::stage::Json;
+use crate::suggest::any_of;
 
 /// Returns what to write instead of a value that is not a number. `fractions`: whether fractions are allowed.
 pub fn number_meant(value: &Json, fractions: bool) -> Option<String> {
@@ -61,7 +62,7 @@ pub(super) fn number(text: &str, fractions: bool) -> Option<String> {
     };
     if !factors.is_empty() {
         let numbers: Vec<String> = factors.iter().map(|f| (f * value).to_string()).collect();
-        return Some(format!("write the number out: {}", numbers.join(" or ")));
+        return Some(format!("write the number out: {}", any_of(&numbers)));
     }
     if word == "%" && fractions {
         return Some(format!(

@@ -6,7 +6,7 @@ use super::checker::Checker;
 use super::remedies::{instead, without_space};
 use super::view::{View, word_of_stages};
 use crate::stage::{Json, Step};
-use crate::suggest::{closest, list, remedy};
+use crate::suggest::{closest, did_you_mean, list, remedy};
 
 /// The remedy for a key that only holds a value with an anchor, as files of Docker Compose have it.
 const ANCHORS: &str = "remove it: write `&NAME` before the first value that is used, and `*NAME` where it is repeated";
@@ -54,11 +54,14 @@ impl<'a> Checker<'a> {
             .map(instead)
             .or_else(|| self.beside(view, node, text))
             .or_else(|| self.outside(text))
+            .or_else(|| self.defined_outside(text, value))
             .or_else(|| holds_an_anchor(text).then(|| ANCHORS.to_owned()))
             .or_else(|| without_space(text, names.clone()));
         let misspelt = match hint {
             Some(_) => None,
-            None => closest(text, names.clone()).map(str::to_owned),
+            None => closest(text, names.clone())
+                .or_else(|| missing_part(view, node, text))
+                .map(str::to_owned),
         };
         let hint = hint
             .or_else(|| match misspelt {
@@ -67,6 +70,7 @@ impl<'a> Checker<'a> {
                     .deeper(view, text)
                     .or_else(|| self.elsewhere.and_then(|says| says(text, value))),
             })
+            .or_else(|| misspelt.as_deref().map(did_you_mean))
             .unwrap_or_else(|| remedy(text, keys, names));
         let mistake = Mistake::new(key.span, route, message).kind(MistakeKind::UnknownKey);
         (mistake.hint(hint), misspelt)
@@ -96,6 +100,33 @@ impl<'a> Checker<'a> {
             .iter()
             .find(|(_, keys)| keys.iter().any(|name| name == key))?;
         Some(format!("`{key}` is a key {level}: move it there"))
+    }
+
+    /// Returns the remedy for definitions inside a stage: a mapping of mappings below the name of a collection.
+    fn defined_outside(&self, key: &str, value: &Node) -> Option<String> {
+        let entries = value.entries();
+        let is_map = |(_, value): &(Key, Node)| matches!(value.value, Value::Map(_));
+        let holds = self.definitions.contains(&key) && !entries.is_empty();
+        (holds && entries.iter().all(is_map)).then(|| {
+            format!("`{key}` are declared at the top of the file: move this mapping there")
+        })
+    }
+
+    /// Returns the remedy for definitions where a stage lists the names of definitions.
+    pub(super) fn definitions_meant(&self, node: &Node, route: &[Step]) -> Option<String> {
+        let Some(Step::Key(key)) = route.last() else {
+            return None;
+        };
+        let move_there = self.defined_outside(key, node)?;
+        let names: Vec<&str> = node
+            .entries()
+            .iter()
+            .map(|(key, _)| key.text.as_str())
+            .collect();
+        let names = names.join(", ");
+        Some(format!(
+            "{move_there}; here, `{key}: [{names}]` would choose among them"
+        ))
     }
 
     /// Returns the remedy for a key that belongs into a mapping which is not there, or is there in another form.
@@ -157,6 +188,19 @@ impl<'a> Checker<'a> {
         let forms: Vec<View<'a>> = forms.flatten().map(|form| self.view(form)).collect();
         std::iter::once(view).chain(forms).collect()
     }
+}
+
+/// Returns the required key that a mapping lacks and that a key has as one of its words: `seed` in `random_seed`.
+fn missing_part<'a>(view: &View<'a>, node: &Node, text: &str) -> Option<&'a str> {
+    let mut lacking = view.required().into_iter();
+    // A node may have very many keys, so it is searched last.
+    lacking.find(|key| has_word(text, key) && node.get(key).is_none())
+}
+
+/// Returns whether one of the words of a key is this one.
+pub(crate) fn has_word(key: &str, word: &str) -> bool {
+    let key = key.to_lowercase();
+    key.split(['-', '_']).any(|part| part == word)
 }
 
 /// Returns whether a key has the form that other tools reserve for values with anchors.

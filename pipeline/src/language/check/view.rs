@@ -6,7 +6,7 @@ use super::super::diagnostics::Mistake;
 use super::super::tree::{Node, Value};
 use super::remedies::{bare, first_sentence, instead};
 use crate::stage::{Json, Step};
-use crate::suggest::{closest, list, remedy, resembling, share};
+use crate::suggest::{any_of, closest, list, remedy, resembling, share};
 
 /// Other tools' words for what a schema describes, each with the phrase for what it is called here. A phrase that begins
 /// with a key in backticks, alone or with a value, stands for this key. The word `TIME` stands for every duration, also
@@ -260,34 +260,41 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn expected(&self) -> String {
+        match self.expected_each().as_slice() {
+            [] => "nothing".to_owned(),
+            each => any_of(each),
+        }
+    }
+
+    /// Returns what is expected, each alternative for itself; empty if nothing is.
+    pub(super) fn expected_each(&self) -> Vec<String> {
         if self.is_duration() {
-            return "a duration such as `30 s`".to_owned();
+            return vec!["a duration such as `30 s`".to_owned()];
         }
         if self.format() == Some("percent") {
-            return "a percentage such as `3 %`".to_owned();
+            return vec!["a percentage such as `3 %`".to_owned()];
         }
         let constants = self.constants();
         if !constants.is_empty() {
-            return list(constants);
+            return vec![list(constants)];
         }
         if let Some(tag) = self.external_tag() {
-            return format!("`{tag}: …`");
+            return vec![format!("`{tag}: …`")];
         }
-        let word = |t: &&str| match *t {
-            "integer" => Some("an integer"),
-            "number" => Some("a number"),
-            "string" => Some("text"),
-            "boolean" => Some("`true` or `false`"),
-            "array" => Some("a list"),
-            "object" => Some("a mapping"),
-            _ => None,
+        let words = |t: &&str| match *t {
+            "integer" => vec!["an integer"],
+            "number" => vec!["a number"],
+            "string" => vec!["text"],
+            "boolean" => vec!["`true`", "`false`"],
+            "array" => vec!["a list"],
+            "object" => vec!["a mapping"],
+            _ => Vec::new(),
         };
-        let words: Vec<&str> = self.types().iter().filter_map(word).collect();
-        if words.is_empty() {
-            "nothing".to_owned()
-        } else {
-            words.join(" or ")
-        }
+        self.types()
+            .iter()
+            .flat_map(words)
+            .map(str::to_owned)
+            .collect()
     }
 
     pub(super) fn format(&self) -> Option<&'a str> {

@@ -6,7 +6,7 @@ use tabular::{Field, Format, Sheet};
 
 use super::NAMED;
 use crate::json::ImportError;
-use crate::settings::Import;
+use crate::settings::{Import, Tool};
 
 /// Refuses a file of another format, and names the `tool` that reads it.
 pub(super) fn foreign(format: Format, bytes: &[u8]) -> Result<(), ImportError> {
@@ -27,21 +27,45 @@ pub(super) fn foreign(format: Format, bytes: &[u8]) -> Result<(), ImportError> {
             )),
         };
     }
-    if format == Format::Parquet || !bytes.trim_ascii_start().starts_with(b"{") {
-        return Ok(());
+    let text = bytes
+        .strip_prefix(b"\xEF\xBB\xBF")
+        .unwrap_or(bytes)
+        .trim_ascii_start();
+    let is_json = text.starts_with(b"{") || text.starts_with(b"[");
+    match format {
+        Format::Parquet => Ok(()),
+        Format::Json if is_json || tabular::other_kind(bytes).is_some() => Ok(()),
+        Format::Json if text.is_empty() => Err(ImportError::at(
+            "",
+            "the file is empty",
+            "give a file with one object per request",
+        )),
+        Format::Json => Err(ImportError::at(
+            "",
+            "it is not JSON",
+            "if it is CSV, write `tool: csv`",
+        )),
+        // A heading may begin with a bracket.
+        _ if !text.starts_with(b"{") && !text.starts_with(b"[{") => Ok(()),
+        _ => Err(match crate::recognised(bytes) {
+            Ok(one) => of_tool(one.tool),
+            Err(_) => ImportError::at(
+                "",
+                "it is JSON, not CSV",
+                "if it has one object per request, write `tool: json`; otherwise name the tool that wrote it, such as \
+                 `tool: vllm`",
+            ),
+        }),
     }
-    Err(match crate::recognised(bytes) {
-        Ok(one) => ImportError::at(
-            "",
-            format!("this file was written by {}", one.tool.title()),
-            format!("write `tool: {}`, without `columns`", one.tool.word()),
-        ),
-        Err(_) => ImportError::at(
-            "",
-            "it is JSON, not CSV",
-            "name the tool that wrote it, such as `tool: vllm`, or write its rows as CSV or Parquet",
-        ),
-    })
+}
+
+/// Refuses the result file of a tool that is read without a column map.
+pub(super) fn of_tool(tool: Tool) -> ImportError {
+    ImportError::at(
+        "",
+        format!("this file was written by {}", tool.title()),
+        format!("write `tool: {}`, without `columns`", tool.word()),
+    )
 }
 
 /// Warns of a table that has only headings.
@@ -54,7 +78,10 @@ pub(super) fn no_rows(sheet: &Sheet) -> Option<String> {
 
 /// Warns of a last line without an end: a file that was cut off within its last value looks like this.
 pub(super) fn uncertain_end(format: Format, bytes: &[u8], sheet: &Sheet) -> Option<String> {
-    if format == Format::Parquet || bytes.ends_with(b"\n") || bytes.ends_with(b"\r") {
+    if matches!(format, Format::Parquet | Format::Json)
+        || bytes.ends_with(b"\n")
+        || bytes.ends_with(b"\r")
+    {
         return None;
     }
     let last = sheet.places.words(sheet.rows().checked_sub(1)?);

@@ -394,3 +394,152 @@ fn a_file_without_any_word_for_success_is_imported_with_a_warning() {
         "{warning}"
     );
 }
+
+#[test]
+fn rows_of_json_are_read_through_the_same_map() {
+    let lines = "{\"start\": 1795246354.816272761, \"t\": {\"ttft_ms\": 50.25}, \"tokens\": 8, \"note\": NaN}\n\
+                 {\"start\": 1795246354.816272760, \"t\": {\"ttft_ms\": null}, \"tokens\": null, \"error\": \"lost\"}";
+    let lines = lines
+        .replace("1795246354.816272761", "2")
+        .replace("1795246354.816272760", "1");
+    let list = format!("[{}]", lines.replace("}\n{", "},\n{"));
+    let below = format!("{{\"run\": {{\"id\": 1}}, \"results\": {{\"rows\": {list}}}}}");
+    let mut map = csv_map();
+    map.tool = Tool::Json;
+    map.columns
+        .insert("ttft".to_owned(), column("t.ttft_ms", Some(Unit::Ms)));
+    for (text, rows) in [
+        (&lines, None),
+        (&list, None),
+        (&below, Some("results.rows")),
+    ] {
+        map.rows = rows.map(str::to_owned);
+        let imported = read(&map, text.as_bytes()).unwrap();
+        assert_eq!(imported.requests.len(), 2, "{text}");
+        assert_eq!(imported.requests[0].sent_ns, Some(1_000_000_000));
+        assert_eq!(imported.requests[0].first_token_ns, Some(1_050_250_000));
+        assert_eq!(imported.requests[0].output_tokens, Some(8));
+        assert_eq!(imported.requests[1].error.as_deref(), Some("lost"));
+        assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    }
+    map.rows = None;
+    for (text, part, hint) in [
+        (
+            below.as_str(),
+            "no column `start` for `sent`",
+            "there are: run.id, results.rows; if the requests are the items of `results.rows`, write `rows: results.rows`",
+        ),
+        (
+            "{\"start\": 1, \"t\": {\"x\": 1}, \"tokens\": 1, \"error\": null}",
+            "no column `t.ttft_ms` for `ttft`",
+            "there are: start, t.x, tokens, error",
+        ),
+        (
+            "{\"start\": NaN, \"t\": {\"ttft_ms\": 1}, \"tokens\": 1, \"error\": null}",
+            "line 1, column start: expected a time, found `NaN`",
+            "leave the field empty",
+        ),
+        ("{\"start\": 1,", "EOF", "cut off"),
+        (
+            "{\"t\": {\"a\": 1}, \"t.a\": 2}",
+            "two values are named `t.a`",
+            "rename a key",
+        ),
+        ("start,tokens\n1,2\n", "it is not JSON", "`tool: csv`"),
+        ("", "the file is empty", "one object per request"),
+        (
+            "[1, 2]",
+            "a row is not an object",
+            "names of columns as keys",
+        ),
+    ] {
+        let error = read(&map, text.as_bytes()).unwrap_err();
+        assert!(error.to_string().contains(part), "{text}: {error}");
+        assert!(error.hint.contains(hint), "{text}: {}", error.hint);
+    }
+    let error = read(&csv_map(), lines.as_bytes()).unwrap_err();
+    assert!(error.hint.contains("write `tool: json`"), "{}", error.hint);
+}
+
+#[test]
+fn a_file_of_a_tool_is_named_if_its_rows_are_no_table() {
+    let mut map = csv_map();
+    map.tool = Tool::Json;
+    let error = read(&map, VLLM.as_bytes()).unwrap_err();
+    assert_eq!(error.message, "this file was written by vLLM");
+    assert!(error.hint.contains("`tool: vllm`"), "{}", error.hint);
+}
+
+#[test]
+fn mistakes_of_several_columns_are_one_error() {
+    let text = "start,ttft_ms,tokens,error\n1,5,8,\n2,soon,8,\n3,5,many,\n4,5,more,\n";
+    let error = read(&csv_map(), text.as_bytes()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "line 3, column ttft_ms: expected a time, found `soon`; line 4, column tokens: expected a count, found `many`"
+    );
+    let error = read(&csv_map(), b"begin,tokens\n1,2\n").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "no column `error` for `error`, no column `start` for `sent`, no column `ttft_ms` for `ttft`"
+    );
+    assert_eq!(error.hint, "there are: begin, tokens");
+}
+
+#[test]
+fn declared_words_are_checked_before_the_file_is_read() {
+    let declared = |name: &str, value: &str, ok: &[&str]| {
+        let mut map = csv_map();
+        map.columns.remove("error");
+        let source = ColumnSource {
+            from: None,
+            unit: None,
+            ok: ok.iter().map(|word| (*word).to_owned()).collect(),
+            value: Some(value.to_owned()),
+        };
+        map.columns.insert(
+            "status".to_owned(),
+            ColumnSource {
+                value: Some("ok".to_owned()),
+                ok: Vec::new(),
+                ..source.clone()
+            },
+        );
+        map.columns.insert(name.to_owned(), source);
+        let problems = crate::columns::problems(&map);
+        let texts = problems
+            .iter()
+            .map(|p| format!("{} ({})", p.message, p.hint.as_deref().unwrap_or_default()));
+        texts.collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(declared("status", "ok", &[]), "");
+    assert_eq!(declared("phase", "warmup", &[]), "");
+    for (name, value, part) in [
+        (
+            "status",
+            "succes",
+            "`succes` is not a value of `status` (the values are `ok`, ",
+        ),
+        (
+            "phase",
+            "measure",
+            "`measure` is not a value of `phase` (did you mean `measured`?",
+        ),
+        (
+            "tokens_source",
+            "use",
+            "`use` is not a value of `tokens_source`",
+        ),
+    ] {
+        let problems = declared(name, value, &[]);
+        assert!(problems.contains(part), "{problems}");
+    }
+    assert!(declared("status", "ok", &["ok"]).contains("remove `ok`"));
+    let mut map = csv_map();
+    map.rows = Some("results".to_owned());
+    assert!(
+        crate::columns::problems(&map)[0]
+            .message
+            .contains("the file is CSV")
+    );
+}

@@ -16,7 +16,7 @@ mod place;
 use std::collections::BTreeMap;
 
 use pipeline::sources::NamedFiles;
-use pipeline::suggest::closest;
+use pipeline::suggest::{closest, either};
 use pipeline::{Consent, Effect, Library, Problem, Step, What, sources};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -200,11 +200,11 @@ pub(crate) fn not_pinned(
     let near = distributions
         .iter()
         .find_map(|wanted| closest(wanted, names.iter().map(String::as_str)));
-    let wanted = distributions.join("` or `");
+    let wanted = either(distributions);
     let hint = match near {
-        Some(near) => format!("did you mean `{wanted}` instead of `{near}`?"),
+        Some(near) => format!("did you mean {wanted} instead of `{near}`?"),
         None => format!("add `{}==VERSION`", distributions[0]),
     };
-    let message = format!("the venv does not pin `{wanted}`, which contains the engine `{engine}`");
+    let message = format!("the venv does not pin {wanted}, which contains the engine `{engine}`");
     Some(Problem::at(&["environment", "venv"], message).hint(hint))
 }

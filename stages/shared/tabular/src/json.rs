@@ -89,6 +89,36 @@ fn affordable(needed: u64) -> Result<(), Unreadable> {
 
 /// Reads records that are objects as a sheet. Every key becomes a column, in order of first use.
 pub(crate) fn read(bytes: &[u8], below: Option<&str>) -> Result<Sheet, Unreadable> {
+    sheet(bytes, below, false)
+}
+
+/// Reads records that are objects as a sheet, like [`crate::read`], but the keys of an object inside a record become
+/// columns of their own: `outer.inner`.
+///
+/// # Errors
+/// If the text is truncated, is neither JSON Lines nor a list of objects, or two values have the same name.
+pub fn read_nested(bytes: &[u8], below: Option<&str>) -> Result<Sheet, Unreadable> {
+    if let Some(kind) = crate::other_kind(bytes) {
+        return Err(Unreadable::new(kind.what, kind.remedy));
+    }
+    sheet(bytes, below, true)
+}
+
+/// Replaces objects inside a record by their values, with the keys joined by dots.
+fn flattened(before: &str, object: serde_json::Map<String, Value>, out: &mut Vec<(String, Value)>) {
+    for (key, value) in object {
+        let name = match before {
+            "" => key,
+            before => format!("{before}.{key}"),
+        };
+        match value {
+            Value::Object(inner) if !inner.is_empty() => flattened(&name, inner, out),
+            value => out.push((name, value)),
+        }
+    }
+}
+
+fn sheet(bytes: &[u8], below: Option<&str>, nested: bool) -> Result<Sheet, Unreadable> {
     let text = std::str::from_utf8(bytes).map_err(|e| {
         let line = bytes[..e.valid_up_to()]
             .iter()
@@ -108,7 +138,12 @@ pub(crate) fn read(bytes: &[u8], below: Option<&str>) -> Result<Sheet, Unreadabl
             let hint = "every row is `{…}`, with the names of columns as keys";
             return Err(Unreadable::new(message, hint).at(record.lines.start + 1));
         };
-        for (name, value) in object {
+        let mut values = Vec::new();
+        match nested {
+            true => flattened("", object, &mut values),
+            false => values.extend(object),
+        }
+        for (name, value) in values {
             let at = *positions.entry(name).or_insert_with_key(|name| {
                 names.push(name.clone());
                 names.len() - 1
@@ -116,6 +151,11 @@ pub(crate) fn read(bytes: &[u8], below: Option<&str>) -> Result<Sheet, Unreadabl
             // Each row may bring columns that no other row has, so the fields are counted before they exist.
             check_fields(row + 1, names.len()).map_err(|e| e.at(record.lines.start + 1))?;
             columns.resize_with(names.len(), || vec![Field::Null; row]);
+            if columns[at].len() > row {
+                let message = format!("two values are named `{}`", names[at]);
+                let hint = "rename a key: a dot stands for an object inside an object";
+                return Err(Unreadable::new(message, hint).at(record.lines.start + 1));
+            }
             columns[at].push(field(value));
         }
         for column in &mut columns {

@@ -12,6 +12,6 @@ mod sheet;
 
 pub use artifacts::json::memory;
 pub use field::{Field, Unreadable};
-pub use json::{Record, bounded, check_objects, records};
+pub use json::{Record, bounded, check_objects, read_nested, records};
 pub use other::{OtherKind, other_kind};
 pub use sheet::{Format, Places, Sheet, read};
