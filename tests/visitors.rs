@@ -180,3 +180,46 @@ fn habits_of_other_tools_are_met_with_what_to_write() {
         );
     }
 }
+
+#[test]
+fn an_engine_that_loads_files_refuses_the_id_of_a_model_while_planning() {
+    let project = written();
+    let init = project.run(["init", "other", "--yes", "--model", "Qwen/Qwen3-0.6B"]);
+    assert_eq!(init.code, Some(2));
+    assert!(
+        init.stderr
+            .contains("the engine `llama-cpp` loads a GGUF file, and `Qwen/Qwen3-0.6B` is not one")
+            && init.stderr.contains("`--engine vllm`"),
+        "{}",
+        init.stderr
+    );
+    assert!(!project.path().join("other.yaml").exists());
+    project
+        .run(["init", "other", "--yes", "--model", "./mine.gguf"])
+        .ok();
+    project
+        .run([
+            "init",
+            "more",
+            "--yes",
+            "--engine",
+            "vllm",
+            "--model",
+            "Qwen/Qwen3-0.6B",
+        ])
+        .ok();
+    let study = fs::read_to_string(project.path().join("mine.yaml")).expect("it is written");
+    let study = study
+        .replace("model: smollm2-135m-instruct", "model: served")
+        .replace(
+            "axes:\n",
+            "models:\n  served: {title: Served, weights: {named: {id: Qwen/Qwen3-0.6B}}}\naxes:\n",
+        );
+    fs::write(project.path().join("named.yaml"), study).expect("a file");
+    let named = project.run(["plan", "named.yaml"]);
+    assert!(
+        named.stderr.contains("the engine `llama-cpp` loads weights from a GGUF file, and `Qwen/Qwen3-0.6B` is not one"),
+        "{}",
+        named.stderr
+    );
+}

@@ -8,7 +8,7 @@ use pipeline::suggest::remedy;
 use serde_json::{Value, json};
 
 use super::init_results;
-use super::list::{is_defined, names_of};
+use super::list::{is_defined, names_of, needs_weights_file};
 use super::load_study::LoadStudy;
 use crate::args::{Global, InitArgs};
 use crate::exit::Stop;
@@ -239,6 +239,16 @@ fn started(
         true => Model::Defined(model),
         false => Model::Named(model),
     };
+    if let Model::Named(name) = &model
+        && !name.ends_with(".gguf")
+        && needs_weights_file(&engine)
+    {
+        let message = format!("the engine `{engine}` loads a GGUF file, and `{name}` is not one");
+        return Err(Stop::usage(message).hint(
+            "choose an engine that loads ids from a hub, such as `--engine vllm` or `--engine sglang`, or give \
+             `--model FILE.gguf`",
+        ));
+    }
     // An id on a hub has a `/`, an id of Ollama a `:`; other ids may be typing errors.
     if let Model::Named(name) = &model
         && !name.contains(['/', ':'])

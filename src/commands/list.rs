@@ -297,6 +297,15 @@ pub(super) fn is_defined(collection: &'static str, name: &str) -> Result<(), Sto
     Err(Stop::usage(format!("unknown {kind} `{name}`")).hint(hint))
 }
 
+/// Returns whether the definition of an engine says that it loads weights only from a file.
+pub(super) fn needs_weights_file(engine: &str) -> bool {
+    let says = |entry: &Entry| {
+        let mut lines = entry.full.lines();
+        lines.any(|line| line.trim_end() == "needs-weights-file: true")
+    };
+    definitions("engines").get(engine).is_some_and(says)
+}
+
 /// Returns the names in a collection, shipped or in this folder.
 pub(super) fn names_of(collection: &'static str) -> Vec<String> {
     definitions(collection).into_keys().collect()

@@ -1,6 +1,6 @@
 //! The engines and models that settings name, and whether an engine fits its environment.
 
-use engines::{Engine, Program};
+use engines::{Engine, Model, Program, Weights};
 use pipeline::suggest::{closest, remedy};
 use pipeline::{Json, Library, Problem, sources};
 
@@ -56,6 +56,25 @@ pub(crate) fn takes_no_draft(engine: &Named<Engine>) -> Option<Problem> {
     );
     let hint = "extend it with `launch: {draft-arguments: […, \"{draft}\"]}`; docs/engines.md has them for several engines";
     Some(Problem::at(&["draft"], message).hint(hint))
+}
+
+/// Returns a problem if an engine loads weights only from a file, and the model is an id.
+pub(crate) fn takes_no_id(name: &str, engine: &Engine, model: &Model) -> Option<Problem> {
+    let Weights::Named(named) = &model.weights else {
+        return None;
+    };
+    let mut shipped = engines::shipped().into_iter();
+    let is_shipped = shipped.any(|one| one.collection == "engines" && one.name == name);
+    if !engine.needs_weights_file || !is_shipped || named.id.ends_with(".gguf") {
+        return None;
+    }
+    let message = format!(
+        "the engine `{name}` loads weights from a GGUF file, and `{}` is not one",
+        named.id
+    );
+    let hint = "name a file: `weights: {local: {path: FILE.gguf, sha256: SHA256}}`; or choose an engine that loads ids from a \
+                hub, such as `vllm` or `sglang`";
+    Some(Problem::at(&["model"], message).hint(hint))
 }
 
 /// Returns a problem if an engine cannot run in a container.

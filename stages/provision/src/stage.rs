@@ -13,7 +13,7 @@ use places::kubernetes::Launch;
 use places::{Hosts, Kubernetes, NamedHost, Place, Placement, Slurm};
 use serde_json::json;
 
-use crate::choice::{engine_chain, find, fit, takes_no_draft};
+use crate::choice::{engine_chain, find, fit, takes_no_draft, takes_no_id};
 use crate::descriptor::{describe, live};
 use crate::machine::Machine;
 use crate::module::missing_module;
@@ -122,6 +122,12 @@ impl StageKind for Provision {
             Model::from_json,
             &mut problems,
         );
+        if let (Some(engine), Some(model)) = (engines.first(), &model) {
+            problems.extend(takes_no_id(&engine.name, &engine.definition, model));
+        }
+        for engine in &mut engines {
+            engine.definition.needs_weights_file = false;
+        }
         let draft = settings.draft.and_then(|name| {
             let read = Model::from_json;
             let definition = find(library, "models", "draft", &name, read, &mut problems)?;

@@ -32,6 +32,10 @@ pub struct Engine {
     /// no effect, and keys do not contain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untested: Option<String>,
+    /// Whether the engine loads weights only from a file, such as GGUF. Planning then refuses the id of a model on a hub. A
+    /// definition that extends a shipped one may start another program, so it is not checked. Keys do not contain it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needs_weights_file: bool,
     /// All names of the engine in the registry of Python packages (`[vllm]`). In a `venv`, the pin
     /// of one of them is the version and replaces `version`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
