@@ -177,9 +177,14 @@ impl Project {
 
     /// Returns the default path of an experiment's report.
     pub(crate) fn report_file(&self, name: &str, profile: Option<&str>) -> PathBuf {
-        let folder = profile.map_or_else(|| name.to_owned(), |p| format!("{name}.{p}"));
-        self.root.join("reports").join(folder).join("report.md")
+        report_file(&self.root, name, profile)
     }
+}
+
+/// Returns the default path of a study's report in a folder.
+pub(crate) fn report_file(folder: &Path, name: &str, profile: Option<&str>) -> PathBuf {
+    let study = profile.map_or_else(|| name.to_owned(), |p| format!("{name}.{p}"));
+    folder.join("reports").join(study).join("report.md")
 }
 
 /// Returns whether a folder is a published bundle, whose reports can be queried like any others.

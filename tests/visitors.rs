@@ -223,3 +223,45 @@ fn an_engine_that_loads_files_refuses_the_id_of_a_model_while_planning() {
         named.stderr
     );
 }
+
+#[test]
+fn a_report_is_written_again_where_the_run_wrote_it() {
+    let project = Project::new();
+    let at = |name: &str| project.path().join(name);
+    fs::write(at("rows.jsonl"), ROWS).expect("a file");
+    fs::write(at("rows.yaml"), study("json", MAP)).expect("a file");
+    project.run(["run", "rows.yaml"]).ok();
+    let before = fs::read_dir(project.path()).expect("a folder").count();
+    let report = at("reports/rows/report.md");
+    let text = fs::read(&report).expect("a report");
+    for given in ["rows.yaml", "rows.lock"] {
+        fs::remove_file(&report).expect("it is there");
+        let said = project.run(["report", given]).ok().stdout;
+        assert!(
+            said.starts_with("reports/rows/report.md\nread it at   file:///"),
+            "{said}"
+        );
+        assert_eq!(fs::read(&report).expect("a report"), text);
+        project.run(["report", given]).ok();
+    }
+    assert_eq!(
+        fs::read_dir(project.path()).expect("a folder").count(),
+        before
+    );
+    // A report that someone has changed is kept.
+    fs::write(&report, "mine").expect("a file");
+    let kept = project.run(["report", "rows.yaml"]);
+    assert_eq!(kept.code, Some(2));
+    assert!(
+        kept.stderr
+            .contains("reports/rows/report.md is there, and it is another report")
+            && kept.stderr.contains("`--out FOLDER/report.md`"),
+        "{}",
+        kept.stderr
+    );
+    assert_eq!(fs::read_to_string(&report).expect("a file"), "mine");
+    project
+        .run(["report", "rows.yaml", "--out", "again/report.md"])
+        .ok();
+    assert_eq!(fs::read(at("again/report.md")).expect("a report"), text);
+}

@@ -30,8 +30,8 @@ pub(crate) struct ReportArgs {
     /// Shorthand for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]
     pub(crate) smoke: bool,
-    /// File to write the report to; figures and trace go into the same folder [default: `report.md`; for
-    /// a folder of rows, in that folder].
+    /// File to write the report to; figures and trace go into the same folder [default: `reports/NAME/report.md`,
+    /// as `run` has it; for a folder of rows, `report.md` in that folder].
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }

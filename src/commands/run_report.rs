@@ -121,7 +121,7 @@ fn result_name(result: &StudyResult) -> String {
 
 /// Returns a label as part of a file name: every character except letters, digits, `-`, `_` and `.` becomes `_`,
 /// because a label may contain anything, even a path.
-fn plain(label: &str) -> String {
+pub(super) fn plain(label: &str) -> String {
     let kept = |c: char| c.is_alphanumeric() || "-_.".contains(c);
     label
         .chars()
