@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use crate::document::{Document, List};
 use crate::finding::{Finding, Rule};
 use crate::number::quantities;
-use crate::words::{Word, number_word, words};
+use crate::words::{Word, words};
 
 /// Checks the structure of a document.
 pub(crate) fn check(document: &Document) -> Vec<Finding> {
@@ -95,7 +95,7 @@ const VAGUE: &[&str] = &[
 
 /// The number that a word states, in letters or digits.
 fn stated(text: &str, word: &Word) -> Option<usize> {
-    number_word(&word.text).or_else(|| text.get(word.start..word.end)?.parse().ok())
+    numerals::count(&word.text).or_else(|| text.get(word.start..word.end)?.parse().ok())
 }
 
 /// Whether a word is a plural: it ends in an `s` that its stem lacks.
@@ -151,7 +151,7 @@ fn count_of_list(document: &Document, list: &List) -> Option<Finding> {
         // An item that begins with a number (`Two of …`) counts for several.
         let several = words(text)
             .first()
-            .is_some_and(|word| number_word(&word.text).is_some());
+            .is_some_and(|word| numerals::count(&word.text).is_some());
         // An item may also name several things (`train.zip, val.zip: …`).
         let name = text.split(':').next().unwrap_or("");
         let several = several || name.len() < text.len() && name.contains([',', '/', '&']);

@@ -105,16 +105,6 @@ pub(crate) fn sentences(text: &str) -> Vec<(usize, usize)> {
     sentences
 }
 
-/// The number that a word stands for: `one` to `twelve`.
-pub(crate) fn number_word(word: &str) -> Option<usize> {
-    [
-        "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-        "eleven", "twelve",
-    ]
-    .iter()
-    .position(|name| *name == word)
-}
-
 /// Parses `84 / 84`.
 pub(crate) fn part_of(text: &str) -> Option<(f64, f64)> {
     let (k, m) = text.split_once('/')?;

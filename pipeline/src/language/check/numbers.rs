@@ -30,7 +30,7 @@ pub(super) fn number(text: &str, fractions: bool) -> Option<String> {
             "use a finite number; for no limit, leave the key out".to_owned()
         });
     }
-    if let Some(number) = number_word(text) {
+    if let Some(number) = numerals::count(&text.to_lowercase()) {
         return Some(format!("write {number}"));
     }
     if let Some(plain) = without_groups(text) {
@@ -130,35 +130,6 @@ fn counts_over_other_than_seconds(word: &str) -> bool {
     ];
     let parts = word.rsplit_once('/').or_else(|| word.rsplit_once("per "));
     parts.is_some_and(|(_, time)| TIMES.contains(&time.trim().to_lowercase().as_str()))
-}
-
-/// Returns the number that a word names, up to twenty.
-pub(super) fn number_word(text: &str) -> Option<usize> {
-    const WORDS: [&str; 21] = [
-        "zero",
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-        "thirteen",
-        "fourteen",
-        "fifteen",
-        "sixteen",
-        "seventeen",
-        "eighteen",
-        "nineteen",
-        "twenty",
-    ];
-    let word = text.to_lowercase();
-    WORDS.iter().position(|unit| *unit == word)
 }
 
 /// Returns a number without digit grouping, and with a point instead of a decimal comma.

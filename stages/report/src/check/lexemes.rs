@@ -91,42 +91,6 @@ fn joins(c: char) -> bool {
     )
 }
 
-/// Number words from two up.
-const CARDINALS: &[&str] = &[
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-    "twenty",
-    "thirty",
-    "forty",
-    "fifty",
-    "sixty",
-    "seventy",
-    "eighty",
-    "ninety",
-    "hundred",
-    "thousand",
-    "million",
-    "billion",
-    "trillion",
-    "dozen",
-];
-
 /// Ordinals that are not a cardinal plus `th`.
 const ORDINALS: &[&str] = &[
     "third",
@@ -220,7 +184,8 @@ fn is_number_word(word: &str) -> bool {
     let plural = word.strip_suffix('s').unwrap_or(word);
     let sixes = word.strip_suffix("es").unwrap_or(word);
     let twenties = word.strip_suffix("ies").map(|stem| format!("{stem}y"));
-    let cardinal = |w: &str| CARDINALS.contains(&w);
+    // `one` and `zero` are also ordinary words.
+    let cardinal = |w: &str| numerals::cardinal(w).is_some_and(|value| value >= 2);
     cardinal(word)
         || cardinal(plural)
         || cardinal(sixes)

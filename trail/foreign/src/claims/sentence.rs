@@ -6,7 +6,7 @@ use crate::arithmetic::range_at;
 use crate::claims::facts::{Facts, Value};
 use crate::claims::lexicon::{Many, Rank, Relation, Sense, canonical, is_statistic, sense};
 use crate::number::{Quantity, measure, quantities};
-use crate::words::{Word, number_word, part_of, words};
+use crate::words::{Word, part_of, words};
 
 /// An entity, level or statistic that a sentence names.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -192,7 +192,7 @@ impl Reader<'_> {
         if is_statistic(&word) && !self.facts.metric.contains(&word) && word != "max" {
             return None;
         }
-        if let Some(count) = number_word(&word) {
+        if let Some(count) = numerals::count(&word) {
             // `one tie`, `three models`.
             if sense(self.word(at + 1)) == Some(Sense::Tie) {
                 return Some(2);

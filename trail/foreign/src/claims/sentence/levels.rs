@@ -3,13 +3,12 @@
 use super::{Mention, Reader, Stated};
 use crate::claims::lexicon::Relation;
 use crate::number::Quantity;
-use crate::words::number_word;
 
 impl Reader<'_> {
     /// The number at a word, and the nouns that may name its axis: those after it, or its unit.
     fn level_at(&self, at: usize) -> Option<((usize, usize), f64, usize)> {
         let word = self.words.get(at)?;
-        let spelled = number_word(&word.text).map(|n| n as f64);
+        let spelled = numerals::count(&word.text).map(|n| n as f64);
         let level = spelled.or_else(|| {
             let number = self.numbers.iter().find(|n| n.start == word.start)?;
             (number.half == 0.5).then_some(number.value)
