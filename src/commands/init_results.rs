@@ -82,6 +82,8 @@ fn of_table(format: &str, columns: &[String]) -> String {
     match columns {
         [] => stage,
         columns => {
+            let shown = |name: &String| name.chars().take(NAME_SHOWN).collect::<String>();
+            let columns: Vec<String> = columns.iter().map(shown).collect();
             let names = list(columns.iter().map(String::as_str));
             format!("{stage}; the file's columns are {names}")
         }
@@ -122,10 +124,7 @@ fn columns_of(bytes: &[u8]) -> Vec<String> {
         .unwrap_or_default()
         .split([',', ';', '\t']);
     let names = names.map(|name| name.trim().trim_matches('"').to_owned());
-    let names = names.filter(|name| !name.is_empty());
-    names
-        .map(|name| name.chars().take(NAME_SHOWN).collect())
-        .collect()
+    names.filter(|name| !name.is_empty()).collect()
 }
 
 /// Returns the results in a file that have rows of requests.

@@ -433,7 +433,6 @@ fn a_small_side_that_varies_more_differs_falsely_a_little_too_often() {
         ([3, 12], 300),
     ] {
         let share = rate(sizes, studies);
-        println!("{sizes:?}: {share}");
         assert!(share <= most(studies), "{sizes:?}: {share}");
     }
 }

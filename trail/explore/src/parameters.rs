@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use pipeline::suggest::any_of;
 use serde_json::Value;
 
 use crate::assets::OPENAPI;
@@ -102,9 +103,7 @@ impl Parameter {
                 let fits = number.is_ok_and(|number| (*least..=*most).contains(&number));
                 (!fits).then(|| whole(least, most))
             }
-            Form::OneOf(words) => {
-                (!words.iter().any(|word| word == text)).then(|| words.join(" or "))
-            }
+            Form::OneOf(words) => (!words.iter().any(|word| word == text)).then(|| any_of(words)),
         }
     }
 }
