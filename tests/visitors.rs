@@ -164,7 +164,7 @@ fn habits_of_other_tools_are_met_with_what_to_write() {
         ),
         (
             &["load", "http://127.0.0.1:1", "--warmup", "10s"],
-            "it counts, and takes no time",
+            "this is a count, not a time",
         ),
         (
             &["list", "models", "qwen"],

@@ -207,7 +207,7 @@ document has no table and you gave no data. See docs/foreign-audit.md.")]
     #[command(after_long_help = "Examples:
   benchtrail load http://127.0.0.1:8000 --concurrency 1,8,64 --out rows
   benchtrail report rows                  # write rows/report.md, for use with `why`
-  benchtrail report experiments/quickstart.yaml   # write reports/quickstart/report.md again
+  benchtrail report experiments/quickstart.yaml  # reports/quickstart/report.md again
   benchtrail report quickstart.tar.zst --out theirs/report.md
 
 For a folder that `load --out` wrote, Benchtrail also writes `study.yaml`: an experiment over its \

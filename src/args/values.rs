@@ -169,7 +169,7 @@ pub(super) fn parse_whole<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
     fitting.ok_or_else(|| match thousands(text) {
         Some(n) => format!("write it out: {n}"),
         None if duration(text).is_some() => {
-            "it counts, and takes no time: expected a whole number, such as 8".to_owned()
+            "this is a count, not a time: write a whole number, such as 8".to_owned()
         }
         None => "expected a whole number from 0, such as 8".to_owned(),
     })
