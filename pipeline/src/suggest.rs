@@ -42,6 +42,12 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     resembles.then_some(best).or(among)
 }
 
+/// Returns the candidate that a word is but for one slip: one letter more, less, other or at another place.
+pub fn slip<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let mut candidates = candidates.into_iter();
+    candidates.find(|candidate| distance(word, candidate) == 1)
+}
+
 /// Asks whether a name was meant.
 pub fn did_you_mean(name: impl fmt::Display) -> String {
     format!("did you mean `{name}`?")

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use artifacts::{Column, ColumnData, Scalar, Table};
+use pipeline::suggest::nearest;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, Error, ErrorCode, Statement};
 
@@ -220,12 +221,10 @@ impl Database {
         match first_word(sql).as_deref() {
             Some("select" | "with" | "values") => {}
             Some(word) => {
-                let meant = strsim::damerau_levenshtein(word, "select") <= 2;
-                let remedy = if meant {
-                    "; did you mean `select`?"
-                } else {
-                    ": queries only read"
-                };
+                let remedy = nearest(word, ["select"]).map_or_else(
+                    || ": queries only read".to_owned(),
+                    |meant| format!("; {meant}"),
+                );
                 return Err(QueryError::Refused(format!(
                     "a query must begin with `select`, not `{word}`{remedy}"
                 )));

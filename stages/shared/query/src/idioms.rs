@@ -1,6 +1,6 @@
 //! Idioms of other databases, and slips in the words of SQL, each with what to write instead.
 
-use strsim::damerau_levenshtein;
+use pipeline::suggest::{did_you_mean, slip};
 
 use crate::error::QueryError;
 use crate::text::{place_of_name, word_at};
@@ -52,11 +52,7 @@ pub fn idiom(sql: &str, error: &QueryError) -> Option<String> {
                 return Some(format!("write `limit {count}` at the end of the query"));
             }
             let word = sql[part].to_lowercase();
-            // One letter more, less, other or at another place.
-            let meant = WORDS
-                .iter()
-                .find(|meant| damerau_levenshtein(&word, meant) == 1);
-            meant.map(|meant| format!("did you mean `{meant}`?"))
+            slip(&word, WORDS).map(did_you_mean)
         }
         QueryError::Sql(message, None) if message == "incomplete input" => {
             Some("the query ends too early: complete it".to_owned())
