@@ -375,7 +375,7 @@ mod tests {
     use super::*;
     use crate::measure::Read;
 
-    fn prompt() -> Prompt {
+    pub(super) fn prompt() -> Prompt {
         Prompt {
             phase: Phase::Measured,
             index: 0,

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use pipeline::suggest::any_of;
+use pipeline::suggest::{any_of, remedy};
 use serde_json::Value;
 
 use crate::assets::OPENAPI;
@@ -166,7 +166,10 @@ fn unknown(name: &str, address: &Address) -> Failure {
     let names = address.parameters.iter().map(|p| p.name.as_str());
     Failure::question(
         message,
-        pipeline::suggest::remedy(name, "parameters", names),
+        match address.parameters.is_empty() {
+            true => "this address takes no parameters".to_owned(),
+            false => remedy(name, "parameters", names),
+        },
     )
 }
 
@@ -215,7 +218,7 @@ mod tests {
             (
                 "cells?stage=s",
                 "no parameter `stage`",
-                "there are no parameters",
+                "this address takes no parameters",
             ),
         ] {
             let failure = refused(&format!("/api/v1/studies/a/{wrong}")).unwrap();

@@ -3,30 +3,11 @@
 use std::collections::BTreeMap;
 
 use apis::Delivery;
-use contract::{Api, OutputMode, Phase, Request, RequestStatus};
+use contract::{Api, Request, RequestStatus};
 
 use super::interpret;
+use super::tests::prompt;
 use crate::measure::{Attempt, End, Read};
-use crate::prompts::Prompt;
-
-fn prompt() -> Prompt {
-    Prompt {
-        phase: Phase::Measured,
-        index: 0,
-        session: None,
-        turn: None,
-        think_ns: 0,
-        text: "a".to_owned(),
-        tokens: None,
-        output_tokens: 1000,
-        output_mode: OutputMode::Cap,
-        prefix: None,
-        part: None,
-        model: None,
-        images: None,
-        batch: Vec::new(),
-    }
-}
 
 /// Interprets the bytes of an answer after its status line.
 fn answered(rest: &str, end: End, how: (Api, Delivery)) -> Request {
@@ -92,8 +73,8 @@ fn what_an_answer_says_after_its_end_marker_is_judged_by_what_it_says() {
         };
         answered(&(body + &after + LAST), End::Complete, STREAMED)
     };
-    // Comments, fields that are none, and events that say nothing are no part of an answer. Bytes without a line's
-    // end are no event.
+    // After the end, a server may still send comments, unknown fields, empty events and an unfinished line. None of them
+    // adds to the answer.
     for after in ["", ": bye\n\n", "bye\n\n", "retry: 5\n\n", DONE, "data: {"] {
         assert_eq!(whole(after).status, RequestStatus::Ok, "{after:?}");
     }

@@ -485,7 +485,7 @@ fn completion_of(shared: &Path, key: &str) -> PathBuf {
         .join("1")
 }
 
-/// Checks that the only completion of the key `a` is reported by its name, with a remedy, and is no result.
+/// Checks that the store names the only completion of the key `a` as damaged, gives a remedy, and returns no result.
 fn only_reported(shared: &Path, path: &Path) {
     let remote = Remote::open(shared.to_str().unwrap()).unwrap();
     let watch = Watch {
