@@ -55,7 +55,7 @@ pub use language::{
     load_text, settings,
 };
 pub use lease::Leases;
-pub use name::{NameError, OutputName};
+pub use name::{NameError, OutputName, file_of_output};
 pub use not_run::not_run;
 pub use plan::{
     AwayFailure, Counts, Decision, DesignPlan, Elsewhere, Lack, NoiseSource, Plan, PlanOptions,

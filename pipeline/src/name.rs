@@ -3,8 +3,11 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::ops::Deref;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+use crate::stage::Media;
 
 /// The name of an output. It is a valid file path in or below any folder (`figures/NAME.svg`) and cannot lead outside
 /// it: no empty part, no control character, no leading dot.
@@ -74,6 +77,24 @@ impl OutputName {
     /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+/// Returns the file of a report's output: the report itself, `NAME.html`, and `NAME.OUTPUT.parquet` for each table.
+/// Every other output lies under its own name in the report's folder. The name must be a valid [`OutputName`].
+pub fn file_of_output(report: &Path, name: &str, media: Media) -> PathBuf {
+    let stem = report.file_stem().unwrap_or_default();
+    // Not `with_extension`, which panics if the name has a separator.
+    let beside = |end: &str| {
+        let mut file = stem.to_owned();
+        file.push(end);
+        report.with_file_name(file)
+    };
+    match name {
+        "report" => report.to_owned(),
+        "html" => beside(".html"),
+        _ if media == Media::Parquet => beside(&format!(".{name}.parquet")),
+        _ => report.with_file_name(name),
     }
 }
 
@@ -190,6 +211,20 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_output_lies_next_to_its_report() {
+        let report = Path::new("reports/a.b.md");
+        for (name, media, file) in [
+            ("report", Media::Markdown, "reports/a.b.md"),
+            ("html", Media::Html, "reports/a.b.html"),
+            ("trace", Media::Parquet, "reports/a.b.trace.parquet"),
+            ("figures/x.svg", Media::Svg, "reports/figures/x.svg"),
+            ("a/b", Media::Parquet, "reports/a.b.a/b.parquet"),
+        ] {
+            assert_eq!(file_of_output(report, name, media), Path::new(file));
+        }
+    }
+
     proptest! {
         #[test]
         fn a_name_is_ordinary_components_of_a_path(name in any::<String>()) {
@@ -197,6 +232,9 @@ mod tests {
                 let parts: Vec<Component<'_>> = Path::new(name.as_str()).components().collect();
                 prop_assert!(!parts.is_empty());
                 prop_assert!(parts.iter().all(|part| matches!(part, Component::Normal(_))));
+                for media in [Media::Parquet, Media::Svg] {
+                    prop_assert!(file_of_output(Path::new("r/x.md"), &name, media).starts_with("r"));
+                }
             }
         }
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use artifacts::Store;
-use pipeline::{Artifact, Media, Plan, RunSummary, StudyResult};
+use pipeline::{Artifact, Plan, RunSummary, StudyResult, file_of_output};
 
 use crate::exit::Stop;
 use crate::project::shown;
@@ -136,24 +136,11 @@ pub(super) fn write_report<'a>(
     outputs: impl Iterator<Item = (&'a str, &'a Artifact)> + Clone,
     path: &Path,
 ) -> Result<bool, Stop> {
-    let folder = path
-        .parent()
-        .filter(|p| !p.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
     if !outputs.clone().any(|(name, _)| name == "report") {
         return Ok(false);
     }
     for (name, artifact) in outputs {
-        let target = match name {
-            "report" => path.to_owned(),
-            "trace" => trace_file(path),
-            "html" => path.with_extension("html"),
-            // The report's statements and the tables it derived.
-            table if artifact.media == Media::Parquet => {
-                path.with_extension(format!("{table}.parquet"))
-            }
-            other => folder.join(other),
-        };
+        let target = file_of_output(path, name, artifact.media);
         let bytes = store.get(&artifact.digest)?;
         let fault = |e: std::io::Error| Stop::refused_at(target.display(), &e);
         fs::create_dir_all(target.parent().expect("a file lies in a folder")).map_err(fault)?;

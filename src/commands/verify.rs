@@ -32,11 +32,13 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
     let checked = bundle::verify(&bundle, key.as_ref())?;
     let mut checked = checked;
     let audits = audits(&bundle)?;
-    let rendered = if checked.complaints.is_empty() {
+    let intact = checked.complaints.is_empty();
+    let rendered = if intact {
         render_again(&bundle)?
     } else {
         Vec::new()
     };
+    let same = rendered.iter().filter(|cell| is_same(cell)).count();
     let older = rendered.iter().filter(|cell| is_older(cell)).count();
     for cell in &rendered {
         if let Some(what) = objection(cell) {
@@ -70,11 +72,13 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
         "{} read from their records",
         counted(checked.cells, "executed cell")
     ));
-    say(&format!(
-        "{} of {} reports rendered again, with every figure and page, to the same bytes",
-        rendered.len() - older,
-        rendered.len()
-    ));
+    match rendered.len() {
+        0 if intact => {}
+        0 => say("no report was rendered again, because the files do not hold"),
+        reports => say(&format!(
+            "{same} of {reports} reports rendered again, with every figure and page, to the same bytes"
+        )),
+    }
     if older > 0 {
         say(
             "the others were rendered by another version of this program: only that one can check them",
@@ -83,7 +87,9 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
     match &checked.signature {
         Signature::Unsigned => {
             say("not signed");
-            say(UNSIGNED);
+            if holds {
+                say(UNSIGNED);
+            }
         }
         Signature::Unchecked(ids) => {
             say_line(&format!(
@@ -186,6 +192,11 @@ fn render_again(bundle: &Bundle) -> Result<Vec<Reproduced>, Stop> {
         return Err(Stop::interrupted());
     }
     Ok(cells)
+}
+
+/// Returns whether a report was rendered again to the same bytes.
+fn is_same(cell: &Reproduced) -> bool {
+    matches!(&cell.verdict, Reproduction::Identical)
 }
 
 /// Returns whether only the version that made a report can render it again.

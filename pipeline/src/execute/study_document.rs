@@ -13,7 +13,7 @@ use crate::lock::{Lock, LockCell, LockClass};
 use crate::place::{Coordinates, WrittenCell, cell_text};
 use crate::plan::{PlanOptions, Session, State};
 use crate::record::Record;
-use crate::stage::{Class, Json, LedgerLine, Registry};
+use crate::stage::{CellStatus, Class, Json, LedgerLine, Registry};
 
 /// The view of the study that its reports get, as a document that can travel with the lock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -228,6 +228,12 @@ fn otherwise(session: &Session<'_>) -> Option<String> {
         before.get(written).is_none_or(|line| line != cell)
     };
     let first = cells.into_iter().find(differs).map(|(written, cell)| {
+        if cell.status == CellStatus::Ok {
+            return match before.contains_key(&written) {
+                true => format!("the lock and the store have different results of {written}"),
+                false => format!("the lock has no result of {written}"),
+            };
+        }
         let reason = cell
             .reason
             .as_deref()

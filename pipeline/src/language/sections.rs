@@ -187,6 +187,10 @@ pub(super) fn check_profiles(root: &Node, in_force: Option<&str>, values: &Value
     let declared = root.get("axes").map(Node::entries).unwrap_or_default();
     for (key, node) in root.get("profiles").map(Node::entries).unwrap_or_default() {
         let route = [Step::Key("profiles".into()), Step::Key(key.text.clone())];
+        let mut out = Vec::new();
+        // A profile's lock is `NAME.PROFILE.lock`.
+        check_name(&key.text, "profile", key.span, &route, &mut out);
+        out.into_iter().for_each(|m| sink.add(m));
         check_profile_set(node, root.get("parameters"), &route, sink);
         for (axis_key, replacement) in node.get("axes").map(Node::entries).unwrap_or_default() {
             let mut route = route.to_vec();

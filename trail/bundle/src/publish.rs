@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use artifacts::{Digest, Table};
 use pipeline::lock::LockClass;
-use pipeline::{CellStatus, Media};
+use pipeline::{CellStatus, Media, file_of_output};
 
 use crate::catalogue::{Catalogue, times};
 use crate::check::verify;
@@ -276,13 +276,9 @@ impl Writer<'_> {
                 format!("{}-{}", layout::REPORT, n + 1)
             };
             for (name, artifact) in &cell.record.outputs {
-                let file = match name.as_str() {
-                    "report" => "report.md".to_owned(),
-                    "html" => "report.html".to_owned(),
-                    table if artifact.media == Media::Parquet => format!("report.{table}.parquet"),
-                    other => other.to_owned(),
-                };
-                let path = own(&format!("{folder}/{file}"));
+                let report = Path::new("report.md");
+                let file = file_of_output(report, name, artifact.media);
+                let path = own(&format!("{folder}/{}", file.display()));
                 self.write(&path, &publication.store.get(&artifact.digest)?)?;
                 if matches!(name.as_str(), "report" | "html") {
                     reports.push(path);

@@ -8,7 +8,7 @@ use std::path::Path;
 use artifacts::Digest;
 use contract::TraceSource;
 use pipeline::record::outputs_text;
-use pipeline::{Artifact, Media};
+use pipeline::{Artifact, file_of_output};
 use serde::Serialize;
 
 use crate::check::{Format, check, text};
@@ -187,16 +187,11 @@ fn beside(document: &Document, provenance: &Provenance<'_>, record: &Digest, aud
     let Ok(record) = provenance.reader.record(record) else {
         return;
     };
-    let folder = document.path.parent().unwrap_or(Path::new(""));
     for (name, artifact) in &record.outputs {
-        let path = match name.as_str() {
-            "report" | "trace" => continue,
-            "html" => document.path.with_extension("html"),
-            _ if artifact.media == Media::Parquet => {
-                document.path.with_extension(format!("{name}.parquet"))
-            }
-            other => folder.join(other),
-        };
+        if matches!(name.as_str(), "report" | "trace") {
+            continue;
+        }
+        let path = file_of_output(&document.path, name, artifact.media);
         match artifacts::regular::read(&path) {
             Ok(bytes) if Digest::of(&bytes) == artifact.digest => {}
             Ok(_) => audit.complain(format!(
