@@ -1,11 +1,11 @@
 //! Cells named by the user: `ladder`, `ladder[concurrency=8,rep=1]`, and with an output
 //! `ladder[concurrency=8,rep=1].requests`, looked up in a lock.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use artifacts::Store;
 use pipeline::Coordinates;
-use pipeline::lock::{Lock, LockCell, LockStage};
+use pipeline::lock::{Lock, LockCell, LockStage, lock_file};
 use pipeline::place::{CellPattern, PlaceError, cell_text};
 use pipeline::record::Record;
 use pipeline::suggest::remedy;
@@ -64,14 +64,6 @@ pub(crate) fn find_cells<'lock>(
         );
     }
     Ok((stage, cells))
-}
-
-/// Returns the path of an experiment's lock: `NAME.lock`, or `NAME.PROFILE.lock` with a profile.
-pub(crate) fn lock_file(experiment: &Path, profile: Option<&str>) -> PathBuf {
-    match profile {
-        Some(profile) => experiment.with_extension(format!("{profile}.lock")),
-        None => experiment.with_extension("lock"),
-    }
 }
 
 /// Returns what to do if an experiment has no lock for a profile: name the profile with which it has run, or run it.

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use artifacts::Store;
 use bundle::Bundle;
 use explore::lock_at;
-use pipeline::lock::Lock;
+use pipeline::lock::{Lock, lock_file};
 
 use crate::args::Global;
-use crate::cells::{lock_file, read_lock};
+use crate::cells::read_lock;
 use crate::exit::Stop;
 use crate::given::{Wanted, must_be};
 use crate::project::{Project, shown};

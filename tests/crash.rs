@@ -124,11 +124,11 @@ fn a_killed_run_resumes_where_it_was_and_leaves_no_engine() {
     assert_eq!(again["executed"], 0, "{again}");
 }
 
-/// `BENCHTRAIL_KILLS` sets the number of kills that `.ci/abuse` tries; a sixth of them hit a real engine.
+/// `BENCHTRAIL_KILLS` sets the number of kills that `.ci/abuse` tries.
 #[test]
 fn a_run_of_a_real_engine_killed_at_any_moment_goes_on_and_leaves_no_engine() {
     let mut random = Random::new(77);
-    let (mut left, mut landed) = (count("BENCHTRAIL_KILLS", 6).div_ceil(6), 0);
+    let (mut left, mut landed) = (count("BENCHTRAIL_KILLS", 1), 0);
     while left > 0 {
         let project = prepared();
         let events = project.path().join("events.jsonl");
@@ -142,7 +142,7 @@ fn a_run_of_a_real_engine_killed_at_any_moment_goes_on_and_leaves_no_engine() {
         let study = ["run", "experiments/quickstart.yaml", "--smoke"];
         let heard = ["--events", events.to_str().expect("plain")];
         // Several kills in a row, then a run to the end.
-        for _ in 0..left.min(5) {
+        for _ in 0..left.min(20) {
             left -= 1;
             let mut child = project
                 .command([&study[..], &["--quiet"], &heard].concat())

@@ -245,14 +245,21 @@ impl std::error::Error for LockError {
 /// The largest lock, in bytes: about a thousand for each of the most cells of an experiment.
 pub const MOST_BYTES: u64 = 1 << 30;
 
-/// Returns the path of an experiment's lock: next to its YAML, `NAME.lock` or `NAME.PROFILE.lock` after the name of the
-/// file.
+/// Returns the path of an experiment's lock, see [`lock_file`].
 pub fn lock_path(experiment: &Experiment) -> PathBuf {
-    let extension = match &experiment.profile {
-        None => "lock".to_owned(),
-        Some(profile) => format!("{profile}.lock"),
-    };
-    experiment.file.with_extension(extension)
+    lock_file(&experiment.file, experiment.profile.as_deref())
+}
+
+/// Returns the path of the lock of an experiment's file: next to it, `NAME.lock`, or `NAME.PROFILE.lock` with a
+/// profile.
+pub fn lock_file(experiment: &Path, profile: Option<&str>) -> PathBuf {
+    let mut file = experiment.file_stem().unwrap_or_default().to_owned();
+    if let Some(profile) = profile {
+        file.push(".");
+        file.push(profile);
+    }
+    file.push(".lock");
+    experiment.with_file_name(file)
 }
 
 impl Lock {

@@ -30,7 +30,7 @@ pub(crate) struct ExperimentArgs {
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_assignment)]
     pub(crate) set: Vec<(String, String)>,
     /// Use a profile of the experiment: a named set of parameter values and axes.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = super::values::parse_profile)]
     pub(crate) profile: Option<String>,
     /// Shorthand for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]

@@ -13,7 +13,7 @@ pub(crate) struct HistoryArgs {
     #[arg(value_name = "TABLE.COLUMN")]
     pub(crate) figure_of: String,
     /// Use a profile of the experiment.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = super::values::parse_profile)]
     pub(crate) profile: Option<String>,
     /// Shorthand for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]

@@ -20,7 +20,7 @@ pub(crate) struct PushArgs {
     /// Experiments' YAML files or locks whose results to push [default: every lock of the project].
     pub(crate) studies: Vec<PathBuf>,
     /// Use a profile of the experiments.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = super::values::parse_profile)]
     pub(crate) profile: Option<String>,
     /// Shorthand for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]
@@ -41,7 +41,7 @@ pub(crate) struct PullArgs {
     /// Experiments' YAML files or locks whose results to pull [default: every lock of the project].
     pub(crate) studies: Vec<PathBuf>,
     /// Use a profile of the experiments.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = super::values::parse_profile)]
     pub(crate) profile: Option<String>,
     /// Shorthand for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]

@@ -25,7 +25,7 @@ pub(crate) struct ReportArgs {
     /// A folder that `load --out` wrote, an experiment's YAML file, a lock, or a bundle.
     pub(crate) study: PathBuf,
     /// Use a profile of the experiment.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = super::values::parse_profile)]
     pub(crate) profile: Option<String>,
     /// Shorthand for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]
@@ -68,7 +68,7 @@ pub(crate) struct ExploreArgs {
     /// wrote, or any other folder [default: every study of the project].
     pub(crate) what: Option<PathBuf>,
     /// Use a profile of the experiment.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = super::values::parse_profile)]
     pub(crate) profile: Option<String>,
     /// Shorthand for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]

@@ -151,7 +151,7 @@ pub(crate) struct ShowArgs {
     /// shown. In a folder: the table.
     pub(crate) what: Option<String>,
     /// Use a profile of the experiment.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = super::values::parse_profile)]
     pub(crate) profile: Option<String>,
     /// Shorthand for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]
@@ -175,7 +175,7 @@ pub(crate) struct SqlArgs {
     /// A single SELECT [default: list the tables].
     pub(crate) query: Option<String>,
     /// Use a profile of the experiment.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = super::values::parse_profile)]
     pub(crate) profile: Option<String>,
     /// Shorthand for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]
@@ -200,7 +200,7 @@ pub(crate) struct DiffArgs {
     /// The newer study. Without it, `diff` shows what changed in an experiment since it ran.
     pub(crate) b: Option<PathBuf>,
     /// Profile to use, for studies given as YAML files.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = super::values::parse_profile)]
     pub(crate) profile: Option<String>,
     /// Shorthand for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]

@@ -34,6 +34,14 @@ pub(super) fn parse_layout() -> PossibleValuesParser {
     PossibleValuesParser::new(load::LAYOUTS.map(contract::compat::Tool::word))
 }
 
+/// Reads the name of a profile, which is part of the name of a lock.
+pub(super) fn parse_profile(text: &str) -> Result<String, String> {
+    match pipeline::language::is_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err(pipeline::language::name_remedy(text)),
+    }
+}
+
 /// Reads a positive whole number.
 pub(super) fn parse_positive<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
     let value = text.trim().replace('_', "").parse::<u64>().ok();
@@ -395,5 +403,18 @@ fn check_stretch(rates: &[f64], seconds: f64) -> Result<(), String> {
     match seconds.is_finite() && seconds > 0.0 {
         true => Ok(()),
         false => Err(format!("{seconds} is not a number of seconds above 0")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_profile;
+
+    #[test]
+    fn a_profile_has_the_name_of_one() {
+        assert_eq!(parse_profile("smoke"), Ok("smoke".to_owned()));
+        for name in ["", "a/b", "s3://x", "..", "a b", "1x", "\u{1b}[31m"] {
+            assert!(parse_profile(name).is_err(), "{name:?}");
+        }
     }
 }

@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pipeline::Event;
-use pipeline::lock::lock_path;
+use pipeline::lock::{lock_file, lock_path};
 use serde_json::json;
 
 use crate::args::{AttachArgs, ExperimentArgs, Global, RunArgs, StopArgs};
-use crate::cells::lock_file;
 use crate::detached::{Began, Course, Detached, host, start};
 use crate::exit::Stop;
 use crate::given::{Wanted, must_be};

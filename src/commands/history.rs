@@ -4,12 +4,11 @@ use std::path::Path;
 
 use artifacts::{Column, Store, Table};
 use explore::{Commit, Followed, GitError, History, Judged, Point, Series, csv, figure_remedy};
-use pipeline::lock::Lock;
+use pipeline::lock::{Lock, lock_file};
 use serde_json::json;
 
 use super::history_figure::{Line, drawn};
 use crate::args::{Global, HistoryArgs};
-use crate::cells::lock_file;
 use crate::columns::columns;
 use crate::exit::Stop;
 use crate::given::{Wanted, must_be};

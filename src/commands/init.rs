@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
 
+use pipeline::language::{is_name, name_remedy};
 use pipeline::suggest::remedy;
 use serde_json::{Value, json};
 
@@ -322,23 +323,10 @@ fn ask(question: &str, default: &str) -> Result<String, Stop> {
 
 /// Checks the rules for an experiment's name.
 fn check_name(name: &str) -> Result<(), Stop> {
-    let fits = name
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
-        && name.starts_with(|c: char| c.is_ascii_alphabetic())
-        && name.len() <= 64;
-    match fits {
-        true => Ok(()),
-        false => {
-            let rule =
-                "a name starts with a letter and has at most 64 letters, digits, `-` and `_`";
-            let hint = match pipeline::language::valid_name(name) {
-                Some(valid) => format!("write `{valid}`: {rule}"),
-                None => rule.to_owned(),
-            };
-            Err(Stop::usage(format!("`{name}` cannot be the name of a study")).hint(hint))
-        }
+    if is_name(name) {
+        return Ok(());
     }
+    Err(Stop::usage(format!("`{name}` cannot be the name of a study")).hint(name_remedy(name)))
 }
 
 /// Returns the text of the study's file.

@@ -85,7 +85,7 @@ pub(super) fn locks(
             true => Ok((study.clone(), read(study)?)),
             false => {
                 let lock = crate::cells::read_lock(study, profile)?;
-                Ok((crate::cells::lock_file(study, profile), lock))
+                Ok((pipeline::lock::lock_file(study, profile), lock))
             }
         };
         return studies.iter().map(one).collect();

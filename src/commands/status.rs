@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use cluster::JobLine;
-use pipeline::lock::{Earlier, Lock, LockCell};
+use pipeline::lock::{Earlier, Lock, LockCell, lock_file};
 use pipeline::place::cell_text;
 use pipeline::record::Record;
 use serde_json::json;
 
 use crate::args::{Global, StatusArgs};
-use crate::cells::{lock_file, read_lock};
+use crate::cells::read_lock;
 use crate::columns::columns;
 use crate::commands::detach::{status_json, status_line};
 use crate::detached::Detached;

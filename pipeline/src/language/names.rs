@@ -3,7 +3,28 @@
 use super::diagnostics::{Mistake, Span};
 use crate::stage::Step;
 
-/// Adds a mistake unless a name starts with a letter and continues with letters, digits, `-`, `_`.
+/// The rule of [`is_name`] in words.
+const RULE: &str = "a name starts with a letter, contains only letters, digits, `-` and `_`, and has at most 64 \
+    characters";
+
+/// Returns whether a text can be the name of an experiment, a profile, a parameter, an axis or a stage. Such names are
+/// also parts of file names.
+pub fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(plain)
+        && name.len() <= 64
+}
+
+/// Returns what to write instead of a text that [`is_name`] refuses.
+pub fn name_remedy(name: &str) -> String {
+    match valid_name(name) {
+        Some(valid) => format!("write `{valid}`: {RULE}"),
+        None => RULE.to_owned(),
+    }
+}
+
+/// Adds a mistake unless [`is_name`] holds.
 pub(crate) fn check_name(
     name: &str,
     what: &str,
@@ -11,25 +32,15 @@ pub(crate) fn check_name(
     route: &[Step],
     out: &mut Vec<Mistake>,
 ) {
-    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic());
-    let rest = name
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     let shown = name.escape_debug();
-    if !starts || !rest || name.len() > 64 {
+    if !is_name(name) {
         let article = if what.starts_with(['a', 'e']) {
             "an"
         } else {
             "a"
         };
         let message = format!("`{shown}` cannot be the name of {article} {what}");
-        let rule = "a name starts with a letter, contains only letters, digits, `-` and `_`, and \
-            has at most 64 characters";
-        let hint = match valid_name(name) {
-            Some(valid) => format!("write `{valid}`: {rule}"),
-            None => rule.to_owned(),
-        };
-        out.push(Mistake::new(span, route, message).hint(hint));
+        out.push(Mistake::new(span, route, message).hint(name_remedy(name)));
     } else if what == "axis" && name == "stage" {
         let hint = "rename the axis: `where: {stage: …}` names a stage";
         out.push(Mistake::new(span, route, "`stage` cannot be the name of an axis").hint(hint));

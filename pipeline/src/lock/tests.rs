@@ -229,3 +229,16 @@ fn a_link_in_the_place_of_the_temporary_file_is_not_followed() {
     assert_eq!(fs::read_to_string(victim).unwrap(), "precious");
     assert!(!folder.path().join("new").exists());
 }
+
+#[test]
+fn a_lock_lies_next_to_its_experiment_whatever_the_profile_is_called() {
+    let file = Path::new("studies/a.b.yaml");
+    assert_eq!(lock_file(file, None), Path::new("studies/a.b.lock"));
+    assert_eq!(
+        lock_file(file, Some("smoke")),
+        Path::new("studies/a.b.smoke.lock")
+    );
+    // No panic.
+    lock_file(file, Some("s3://x"));
+    lock_file(Path::new(".."), Some(""));
+}
