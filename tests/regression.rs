@@ -50,7 +50,7 @@ fn the_gate_of_ci_passes_what_is_the_same_and_fails_what_got_worse() {
     let project = Project::new();
     // A label begins a line of the output.
     project.edit(STUDY, "    serial: {", "    \"::error::serial\": {");
-    let (code, summary) = gate(&project, "no-release-yet");
+    let (code, summary) = gate(&project, "none");
     assert_eq!(code, 0, "{summary}");
     assert!(
         summary.starts_with("## Measured, with nothing to compare"),
@@ -80,6 +80,17 @@ fn the_gate_of_ci_passes_what_is_the_same_and_fails_what_got_worse() {
             .is_ok_and(|e| e.file_name().to_string_lossy().starts_with("baseline-"))
     });
     assert_eq!(left.count(), 0, "the lock that was put aside is gone");
+
+    // A name with a typo must not pass as a first run, nor a file that is no study as a regression.
+    let (code, summary) = gate(&project, "experiments/simulatd.lock");
+    assert_eq!(code, 5, "{summary}");
+    assert!(summary.contains("There is no baseline"), "{summary}");
+    let (code, summary) = gate(&project, STUDY);
+    assert_eq!(code, 0, "an experiment stands for its lock: {summary}");
+    fs::write(project.path().join("cut.tar.zst"), "half").expect("a file");
+    let (code, summary) = gate(&project, "cut.tar.zst");
+    assert_eq!(code, 2, "{summary}");
+    assert!(summary.contains("cannot be compared"), "{summary}");
 
     project.edit(STUDY, "kind: load", "kind: lod");
     let (code, summary) = gate(&project, lock);
@@ -117,6 +128,7 @@ fn wrong_arguments_of_the_gate_are_met_before_anything_is_measured_and_never_as_
             binary,
             "expected a number of percent",
         ),
+        (&[STUDY, ""], binary, "the baseline has no name"),
         (
             &[STUDY, "b.lock", "file/summary.md"],
             binary,

@@ -4,19 +4,20 @@
 #   .github/actions/regression/check.sh EXPERIMENT BASELINE [SUMMARY] [-- OPTIONS OF diff]
 #
 # EXPERIMENT is measured, or taken from the store where nothing changed. BASELINE is a bundle, its archive, or a lock in
-# the same store. Without a baseline, this is the first run, and nothing is compared. SUMMARY (summary.md) receives the
-# outcome in Markdown.
+# the same store. `none` says that there is no release to compare with yet: the script only measures. A baseline with any
+# other name must exist, so that a mistyped name does not switch the gate off. SUMMARY (summary.md) receives the outcome
+# in Markdown.
 #
 # Exit codes are those of `benchtrail diff --gate` (0: nothing got worse, 1: something did, 6: the data cannot decide),
-# those of `benchtrail run` if the measurement failed, or 2 for a wrong argument or if this script cannot do its work. Arguments are
-# checked before anything is measured. BENCHTRAIL_BINARY names the program, and BENCHTRAIL_RUN_OPTIONS has additional options
-# of `run`.
+# those of `benchtrail run` if the measurement failed (1: a cell is not ok), 5 if the baseline does not exist, or 2 for a wrong argument or if
+# this script cannot do its work. Arguments and the baseline are checked before anything is measured. BENCHTRAIL_BINARY
+# names the program, and BENCHTRAIL_RUN_OPTIONS has additional options of `run`.
 set -Eeuo pipefail
 # 1 would say that something got worse.
 trap 'echo "error: $0: line $LINENO failed, and nothing is known of a regression" >&2; exit 2' ERR
 if [ $# -lt 2 ]; then
   echo "usage: $0 EXPERIMENT BASELINE [SUMMARY] [-- OPTIONS OF diff]" >&2
-  echo "BASELINE is a bundle, its archive, or a lock; name one that does not exist yet to measure only" >&2
+  echo "BASELINE is a bundle, its archive, or a lock; \`none\` measures without a comparison" >&2
   exit 2
 fi
 experiment=$1 baseline=$2 summary=summary.md
@@ -34,22 +35,23 @@ if ! command -v "$benchtrail" >/dev/null; then
   echo "hint: \`pip install benchtrail\`, or set BENCHTRAIL_BINARY to its path" >&2
   exit 2
 fi
+# A workflow that passes a variable without a value, or a name with a typo, must not pass as a first run.
+if [ -z "$baseline" ]; then
+  echo "error: the baseline has no name" >&2
+  echo "hint: give a bundle, its archive, or a lock; \`none\` measures without a comparison" >&2
+  exit 2
+fi
 # A wrong option must not be met after an hour of measuring.
 "$benchtrail" diff "$baseline" "$experiment" --gate "$@" --help >/dev/null || exit 2
 mkdir -p "$(dirname "$summary")"
-if ! : >>"$summary"; then
+# An old outcome must not stand for this one.
+if ! : >"$summary"; then
   echo "hint: name another file for the summary" >&2
   exit 2
 fi
 
-# The run may overwrite the baseline's lock, so copy it first, into the same folder, where its store is found.
 work=$(mktemp -d) aside= given=$baseline
 trap 'rm -rf "$work"; [ -z "$aside" ] || rm -f "$aside"' EXIT
-if [ -f "$baseline" ] && [ "${baseline##*.}" = lock ]; then
-  aside=$(mktemp -p "$(dirname "$baseline")" baseline-XXXXXX.lock)
-  cp "$baseline" "$aside"
-  baseline=$aside
-fi
 
 # GitHub reads lines that begin with `::` as commands. Text of the study must not be able to give any.
 shown() {
@@ -61,22 +63,49 @@ shown() {
   printf '\n%s\n' "::$token::"
 }
 
+# The summary quotes text of the study, which must not be able to end the block.
+quoted() { echo; echo '````text'; sed 's/````/` ` ` `/g' "$1"; echo '````'; }
+
+if [ "$baseline" != none ] && [ ! -e "$baseline" ]; then
+  echo "error: there is no baseline $baseline, and nothing was measured" >&2
+  echo "hint: correct the path; if there is no release to compare with yet, write \`none\` in place of it" >&2
+  { echo "## Not measured"; echo; echo "There is no baseline \`$baseline\`."; } >"$summary"
+  exit 5
+fi
+# A baseline that cannot be read must not be met after an hour of measuring. What can be read compares with itself.
+if [ "$baseline" != none ]; then
+  read=0
+  "$benchtrail" diff "$baseline" "$baseline" --gate "$@" >"$work/read.txt" 2>&1 || read=$?
+  if [ "$read" -ne 0 ] && [ "$read" -ne 6 ]; then
+    shown "$work/read.txt"
+    echo "error: the baseline $baseline does not compare with itself, and nothing was measured" >&2
+    { echo "## Not measured"; echo; echo "The baseline \`$baseline\` cannot be compared."; quoted "$work/read.txt"; } >"$summary"
+    # 1 would say that something got worse.
+    [ "$read" -ne 1 ] || read=2
+    exit "$read"
+  fi
+fi
+
+# The run may overwrite the baseline's lock, so copy it first, into the same folder, where its store is found.
+if [ -f "$baseline" ] && [ "${baseline##*.}" = lock ]; then
+  aside=$(mktemp -p "$(dirname "$baseline")" baseline-XXXXXX.lock)
+  cp "$baseline" "$aside"
+  baseline=$aside
+fi
+
 ran=0
 # shellcheck disable=SC2086 # several options
 "$benchtrail" run "$experiment" --quiet ${BENCHTRAIL_RUN_OPTIONS:-} >"$work/run.txt" 2>&1 || ran=$?
 shown "$work/run.txt"
 
-# The summary quotes text of the study, which must not be able to end the block.
-quoted() { echo; echo '````text'; sed 's/````/` ` ` `/g' "$1"; echo '````'; }
-
 if [ "$ran" -ne 0 ]; then
   { echo "## Not measured"; echo; echo "\`benchtrail run\` ended with exit code $ran. Nothing was compared."; quoted "$work/run.txt"; } >"$summary"
   exit "$ran"
 fi
-if [ ! -e "$baseline" ]; then
-  echo "warning: there is no baseline $baseline, so nothing was compared" >&2
-  [ -z "${GITHUB_ACTIONS:-}" ] || echo "::warning::There is no baseline, so nothing was compared"
-  { echo "## Measured, with nothing to compare"; echo; echo "There is no baseline \`$baseline\` yet."; quoted "$work/run.txt"; } >"$summary"
+if [ "$baseline" = none ]; then
+  echo "note: the baseline is \`none\`, so nothing was compared" >&2
+  [ -z "${GITHUB_ACTIONS:-}" ] || echo "::notice::The baseline is none, so nothing was compared"
+  { echo "## Measured, with nothing to compare"; echo; echo "The baseline is \`none\`."; quoted "$work/run.txt"; } >"$summary"
   exit 0
 fi
 
