@@ -72,8 +72,8 @@ def run(arguments: Sequence[PathLike], ok: Sequence[int] = (0,)) -> bytes:
         raise BenchtrailError(f"{program} cannot be started: {error.strerror}", hint, 4) from error
     if done.returncode in ok:
         return done.stdout
-    message, hint = _told(done.stderr.decode(errors="replace"))
-    raise BenchtrailError(message, hint, done.returncode)
+    message, advice = _told(done.stderr.decode(errors="replace"))
+    raise BenchtrailError(message, advice, done.returncode)
 
 
 def ask(arguments: Sequence[PathLike]) -> Any:
