@@ -78,6 +78,7 @@ mod slurm;
 mod sql;
 mod ssh;
 mod ssh_groups;
+mod statistic_words;
 mod steps;
 mod strained;
 mod strangers;

@@ -28,6 +28,7 @@ mod name;
 mod not_run;
 pub mod place;
 pub mod plan;
+mod probability;
 pub mod process;
 mod ready;
 pub mod record;
@@ -63,6 +64,7 @@ pub use plan::{
     launched_cells, measures_here, placed_facets, plan, relative_half_width, rented_machines,
     shards, wanted,
 };
+pub use probability::probability;
 pub use ready::{unready, wants_shared_store};
 pub use reuse::{Reuse, makers_in_words, this_host};
 pub use stage::{

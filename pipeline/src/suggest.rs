@@ -102,7 +102,15 @@ where
 {
     let candidates: Vec<Names::Item> = candidates.into_iter().collect();
     let mut names: Vec<&str> = candidates.iter().map(AsRef::as_ref).collect();
-    if let Some(remedy) = resembling(word, what, &names) {
+    // `ttft_ms` is the beginning of many columns, and the shortest of them, `ttft_ms_n`, is hardly meant.
+    let folded = word.to_lowercase().replace(['-', ' '], "_");
+    let continues = |name: &&str| {
+        let rest = name.strip_prefix(folded.as_str());
+        rest.is_some_and(|rest| rest.starts_with('_'))
+    };
+    let continuing = names.iter().copied().filter(|name| continues(name));
+    let is_beginning = names.len() > LISTED && continuing.count() > 1;
+    if let Some(remedy) = resembling(word, what, &names).filter(|_| !is_beginning) {
         return remedy;
     }
     match names.len() {
@@ -115,7 +123,15 @@ where
                 let mut parts = name.split(['-', '_']);
                 parts.any(|part| part.to_lowercase().starts_with(&typed))
             };
-            names.sort_by_key(|name| (!has(name), is_by_product(name), distance(word, name)));
+            names.sort_by_key(|name| {
+                let begins = is_beginning && continues(name);
+                (
+                    !begins,
+                    !has(name),
+                    is_by_product(name),
+                    distance(word, name),
+                )
+            });
             format!(
                 "the most similar of the {count} {what} are {}",
                 list(names[..OFFERED].iter().copied())
@@ -400,5 +416,18 @@ mod tests {
         assert!(part.contains("are `row-status`"), "{part}");
         names.pop();
         assert!(list(names.iter().map(String::as_str)).ends_with("`workload-19`, and 20 more"));
+    }
+
+    #[test]
+    fn the_beginning_of_many_names_is_met_with_the_figures_among_them() {
+        let mut names: Vec<String> = (0..20).map(|i| format!("other_{i}")).collect();
+        let endings = ["n", "std", "mean", "p50", "p99", "max"];
+        names.extend(endings.map(|ending| format!("ttft_ms_{ending}")));
+        let offered = "the most similar of the 26 columns are `ttft_ms_p50`, `ttft_ms_p99`, `ttft_ms_mean`, `ttft_ms_n`";
+        assert_eq!(remedy("ttft_ms", "columns", &names), offered);
+        assert_eq!(
+            remedy("ttft_ms_p9", "columns", &names),
+            "did you mean `ttft_ms_p99`?"
+        );
     }
 }

@@ -132,7 +132,31 @@ fn declared(
         axes.push(draft.filter(|_| out.is_empty()).unwrap_or(broken));
         out.into_iter().for_each(|m| sink.add(m));
     }
+    let named = section.into_iter().flat_map(names_alone);
+    let named = named.map(|name| AxisDraft {
+        name: name.to_owned(),
+        labels: Vec::new(),
+        fields: Vec::new(),
+        declared: 0,
+        dropped: Vec::new(),
+        fields_declared: Vec::new(),
+        arm: None,
+        broken: true,
+    });
+    axes.extend(named);
     axes
+}
+
+/// Returns the axes that a section names without their labels, as `axes: [clients]` does.
+fn names_alone(section: &Node) -> Vec<&str> {
+    let mut names = match &section.value {
+        Value::Text(text) => text.split(',').map(str::trim).collect(),
+        Value::List(items) => items.iter().filter_map(Node::text).collect(),
+        _ => Vec::new(),
+    };
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 fn any_text(node: &Node, test: &dyn Fn(&str) -> bool) -> bool {

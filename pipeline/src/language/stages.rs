@@ -252,12 +252,13 @@ fn kind_misspelt<'a>(stage: &'a Node, common: &[String], registry: &Registry) ->
     unknown.find(|key| closest(&key.text, common.iter().map(String::as_str)) == Some("kind"))
 }
 
-/// Returns the remedy for an unknown kind: the kind that another tool calls by this word, then the only kind with a
+/// Returns the remedy for an unknown kind: the kind with this name in other letters, or that another tool calls by it, then the only kind with a
 /// setting of this name, otherwise the closest names.
 fn kind_remedy(word: &str, registry: &Registry) -> String {
     let typed = word.to_lowercase().replace('_', "-");
     let mut kinds = registry.kinds.iter();
-    if let Some(kind) = kinds.find(|kind| kind.other_words().contains(&typed.as_str())) {
+    let is_meant = |word: &str, kind: &str, others: &[&str]| kind == word || others.contains(&word);
+    if let Some(kind) = kinds.find(|kind| is_meant(&typed, kind.name(), kind.other_words())) {
         return format!("write `{}`", kind.name());
     }
     let kinds = registry.kinds.iter();

@@ -3,7 +3,7 @@
 use pipeline::stage::Json;
 
 /// Other tools' words for what the operators compute, each with the phrase for ours.
-const OTHER_WORDS: [(&[&str], &str); 17] = [
+const OTHER_WORDS: [(&[&str], &str); 24] = [
     (
         &[
             "compare",
@@ -60,13 +60,6 @@ const OTHER_WORDS: [(&[&str], &str); 17] = [
     ),
     (
         &[
-            "mean",
-            "average",
-            "avg",
-            "median",
-            "std",
-            "stddev",
-            "stdev",
             "group",
             "groupby",
             "group-by",
@@ -79,14 +72,48 @@ const OTHER_WORDS: [(&[&str], &str); 17] = [
     ),
     (
         &[
-            "percentile",
-            "percentiles",
-            "quantile",
-            "quantiles",
-            "histogram",
-            "cdf",
-            "ecdf",
+            "mean", "average", "avg", "std", "stddev", "stdev", "sd", "variance", "var", "cv",
+            "min", "minimum", "max", "maximum", "range", "count", "n", "size", "p0", "p100",
         ],
+        "`aggregate`: its table has n, mean, std, CV, min and max of each of its `columns`, over rows of another table, such \
+         as one of `cell-summary`",
+    ),
+    (
+        &[
+            "ci",
+            "confidence-interval",
+            "interval",
+            "bootstrap",
+            "error",
+            "sem",
+        ],
+        "`aggregate`: its table has the interval of the mean over units, such as blocks",
+    ),
+    (
+        &["QUANTILE"],
+        "`distribution`, with `quantiles: [QUANTILE]`, for the requests of each cell; or `aggregate`, with `quantiles: \
+         [QUANTILE]`, for rows of another table",
+    ),
+    (
+        &["median"],
+        "`aggregate`, with `quantiles: [0.5]`, for rows of another table; or `distribution`, with `quantiles: [0.5]`, for the \
+         requests of each cell",
+    ),
+    (
+        &["iqr", "quartiles", "quartile"],
+        "`aggregate`, with `quantiles: [0.25, 0.75]`, over rows of another table",
+    ),
+    (
+        &["sum", "total", "mode", "mad", "geomean", "first", "last"],
+        "`sql`, with a `query` over other tables or over raw request rows; docs/sql.md has examples",
+    ),
+    (
+        &["percentile", "percentiles", "quantile", "quantiles"],
+        "`distribution`, with its `quantiles` as probabilities, such as `quantiles: [0.5, 0.99]`, for the requests of each \
+         cell",
+    ),
+    (
+        &["histogram", "cdf", "ecdf"],
         "`distribution`, of the requests of each cell",
     ),
     (&["slo", "slo-attainment", "sla"], "`goodput`"),
@@ -195,8 +222,56 @@ const PARAMETERS: [(&str, &[&str]); 3] = [
 /// Words for the axes that stay keys of a table.
 const GROUPS: [&str; 6] = ["by", "group-by", "groupby", "group", "keys", "per"];
 
+/// Words for quantiles as probabilities.
+const QUANTILES: [&str; 10] = [
+    "percentiles",
+    "percentile",
+    "quantile",
+    "percents",
+    "probabilities",
+    "probability",
+    "probs",
+    "pcts",
+    "q",
+    "p",
+];
+
+/// Words for the choice of a statistic, which no operator needs.
+const STATISTICS: [&str; 12] = [
+    "statistics",
+    "statistic",
+    "stats",
+    "stat",
+    "function",
+    "functions",
+    "func",
+    "agg",
+    "aggfunc",
+    "aggregation",
+    "how",
+    "reduce",
+];
+
 /// Adds other words for the parameters of an operator to its schema.
 pub(crate) fn with_words_for_parameters(schema: &mut serde_json::Map<String, Json>) {
+    let quantiles = schema
+        .get_mut("properties")
+        .and_then(|all| all.get_mut("quantiles"));
+    let items = quantiles.and_then(|quantiles| quantiles.get_mut("items"));
+    let has_quantiles = items.is_some();
+    if let Some(items) = items.and_then(Json::as_object_mut) {
+        let words = [
+            ("QUANTILE", "`QUANTILE`"),
+            ("median", "`0.5`"),
+            ("min", "`0`"),
+            ("max", "`1`"),
+        ];
+        let words = words.map(|(theirs, ours)| (theirs.to_owned(), Json::from(ours)));
+        items.insert(
+            "x-other-words".to_owned(),
+            Json::Object(words.into_iter().collect()),
+        );
+    }
     let has =
         |schema: &serde_json::Map<String, Json>, key: &str| schema["properties"].get(key).is_some();
     let mut words = serde_json::Map::new();
@@ -207,6 +282,16 @@ pub(crate) fn with_words_for_parameters(schema: &mut serde_json::Map<String, Jso
     if has(schema, "over") && !has(schema, "by") {
         let phrase = "not needed: the table keeps every axis that `over: [AXIS]` does not combine";
         words.extend(GROUPS.map(|word| (word.to_owned(), phrase.into())));
+    }
+    let missing = QUANTILES
+        .iter()
+        .filter(|word| has_quantiles && !has(schema, word));
+    let phrase = "`quantiles`, as probabilities: `quantiles: [0.5, 0.99]`";
+    words.extend(missing.map(|word| ((*word).to_owned(), phrase.into())));
+    if has_quantiles {
+        let phrase = "not needed: each statistic has a column of its own, and `quantiles: [0.99]` adds quantiles";
+        let missing = STATISTICS.iter().filter(|word| !has(schema, word));
+        words.extend(missing.map(|word| ((*word).to_owned(), phrase.into())));
     }
     if let Some(own) = schema.get("x-other-words").and_then(Json::as_object) {
         words.extend(own.clone());

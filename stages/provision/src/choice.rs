@@ -58,20 +58,44 @@ pub(crate) fn takes_no_draft(engine: &Named<Engine>) -> Option<Problem> {
     Some(Problem::at(&["draft"], message).hint(hint))
 }
 
+/// Returns whether an engine loads weights only from a file.
+fn loads_files(name: &str, engine: &Engine) -> bool {
+    let mut shipped = engines::shipped().into_iter();
+    engine.needs_weights_file && shipped.any(|one| one.collection == "engines" && one.name == name)
+}
+
+fn no_file(engine: &str, id: &str) -> String {
+    format!("the engine `{engine}` loads weights from a GGUF file, and `{id}` is not one")
+}
+
+/// Returns a problem if the id of a hub stands for a model, but the engine loads weights only from a file.
+pub(crate) fn takes_no_hub(
+    engine: &Named<Engine>,
+    name: &str,
+    library: &dyn Library,
+) -> Option<Problem> {
+    let is_id = name.contains('/') && !is_weights_file(name) && !name.contains("://");
+    if !is_id
+        || library.find("models", name).is_some()
+        || !loads_files(&engine.name, &engine.definition)
+    {
+        return None;
+    }
+    let hint = "define its file under `models:`, for example `served: {title: Served, weights: {local: {path: FILE.gguf, \
+                sha256: SHA256}}}`, and write `model: served`; or choose an engine that loads ids from a hub, such as `vllm` \
+                or `sglang`";
+    Some(Problem::at(&["model"], no_file(&engine.name, name)).hint(hint))
+}
+
 /// Returns a problem if an engine loads weights only from a file, and the model is an id.
 pub(crate) fn takes_no_id(name: &str, engine: &Engine, model: &Model) -> Option<Problem> {
     let Weights::Named(named) = &model.weights else {
         return None;
     };
-    let mut shipped = engines::shipped().into_iter();
-    let is_shipped = shipped.any(|one| one.collection == "engines" && one.name == name);
-    if !engine.needs_weights_file || !is_shipped || named.id.ends_with(".gguf") {
+    if !loads_files(name, engine) || named.id.ends_with(".gguf") {
         return None;
     }
-    let message = format!(
-        "the engine `{name}` loads weights from a GGUF file, and `{}` is not one",
-        named.id
-    );
+    let message = no_file(name, &named.id);
     let hint = "name a file: `weights: {local: {path: FILE.gguf, sha256: SHA256}}`; or choose an engine that loads ids from a \
                 hub, such as `vllm` or `sglang`";
     Some(Problem::at(&["model"], message).hint(hint))

@@ -13,7 +13,7 @@ use places::kubernetes::Launch;
 use places::{Hosts, Kubernetes, NamedHost, Place, Placement, Slurm};
 use serde_json::json;
 
-use crate::choice::{engine_chain, find, fit, takes_no_draft, takes_no_id};
+use crate::choice::{engine_chain, find, fit, takes_no_draft, takes_no_hub, takes_no_id};
 use crate::descriptor::{describe, live};
 use crate::machine::Machine;
 use crate::module::missing_module;
@@ -114,14 +114,21 @@ impl StageKind for Provision {
                 Place::Slurm(_) | Place::Pool(_) | Place::Kubernetes(_)
             )
         });
-        let model = find(
-            library,
-            "models",
-            "model",
-            &settings.model,
-            Model::from_json,
-            &mut problems,
-        );
+        let engine = engines.first();
+        let model = match engine.and_then(|e| takes_no_hub(e, &settings.model, library)) {
+            Some(problem) => {
+                problems.push(problem);
+                None
+            }
+            None => find(
+                library,
+                "models",
+                "model",
+                &settings.model,
+                Model::from_json,
+                &mut problems,
+            ),
+        };
         if let (Some(engine), Some(model)) = (engines.first(), &model) {
             problems.extend(takes_no_id(&engine.name, &engine.definition, model));
         }

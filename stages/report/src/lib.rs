@@ -14,6 +14,7 @@ mod derived;
 mod environment;
 mod extended;
 mod figure;
+mod figure_words;
 mod flaws;
 mod footnotes;
 mod format;

@@ -256,40 +256,7 @@ pub(crate) fn not_available() -> String {
 /// What a figure shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[schemars(extend("x-other-words" = {
-    "line": "`ladder`, for a column over a ladder of loads, or `timeline`, for a column over time",
-    "lines": "`ladder`, for a column over a ladder of loads, or `timeline`, for a column over time",
-    "line-chart": "`ladder`, for a column over a ladder of loads, or `timeline`, for a column over time",
-    "plot": "`ladder`, for a column over a ladder of loads, or `scatter`, for two columns against each other",
-    "curve": "`ladder`, or `fit` for the curve that the operator `fit` finds",
-    "regression": "`fit`, over a table of the operator `fit`",
-    "area": "`timeline`",
-    "time-series": "`timeline`",
-    "timeseries": "`timeline`",
-    "cdf": "`ecdf`",
-    "distribution": "`ecdf`, or `box`",
-    "histogram": "`ecdf`, which needs no bins",
-    "hist": "`ecdf`, which needs no bins",
-    "density": "`ecdf`, which needs no bins",
-    "kde": "`ecdf`, which needs no bins",
-    "violin": "`box`, which also draws the points",
-    "boxplot": "`box`",
-    "heatmap": "`heat-map`",
-    "grid": "`heat-map`",
-    "imshow": "`heat-map`",
-    "column": "`bar`",
-    "bars": "`bar`",
-    "barh": "`bar`",
-    "bar-chart": "`bar`",
-    "errorbar": "`forest`, for estimates with intervals",
-    "interval": "`forest`, for estimates with intervals",
-    "dot": "`forest`, for estimates with intervals",
-    "point": "`scatter`",
-    "points": "`scatter`",
-    "pareto": "`scatter`, which marks the frontier",
-    "frontier": "`scatter`, which marks the frontier",
-    "roofline": "`scatter`",
-}))]
+#[schemars(extend("x-other-words" = crate::figure_words::words_for_kinds()))]
 pub enum FigureKind {
     /// Lines over a ladder of loads (logarithmic x), one per series, with bands.
     Ladder,

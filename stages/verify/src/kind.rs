@@ -151,8 +151,11 @@ impl StageKind for Verify {
                                 "failed-share": "`row-status`, with the `tolerance` as a share",
                                 "error-share": "`row-status`, with the `tolerance` as a share",
                                 "success-rate": "the share of failed requests that counts: `{gate: row-status, tolerance: …}`",
-                                "slo": FIGURE,
-                                "threshold": FIGURE,
+                                "slo": FIGURE, "threshold": FIGURE, "QUANTILE": FIGURE, "percentile": FIGURE,
+                                "median": FIGURE, "mean": FIGURE, "average": FIGURE, "avg": FIGURE, "min": FIGURE,
+                                "max": FIGURE, "std": FIGURE, "stddev": FIGURE,
+                                "count": "`expected-rows`, or `census` for the number of cells",
+                                "cv": "`repeats`, or `outlying-launches`",
                             }, "x-listed-by": "benchtrail list gates", "x-other-parts": {
                                 "ttft": FIGURE, "tpot": FIGURE, "itl": FIGURE, "latency": FIGURE, "e2e": FIGURE,
                                 "e2el": FIGURE, "throughput": FIGURE, "rps": FIGURE, "tps": FIGURE,

@@ -7,7 +7,7 @@ use super::super::tree::{Key, Node, Value};
 use super::checker::{Checker, FORM_DEPTH};
 use super::numbers::range;
 use super::remedies::{instead, list_of_texts, wrong_type};
-use super::view::View;
+use super::view::{View, of_quantile};
 use crate::stage::{Json, Step};
 use crate::suggest::{any_of, closest, list, remedy};
 
@@ -96,6 +96,9 @@ impl<'a> Alternatives<'a, '_> {
         let ours = |word: &str| self.words.and_then(|words| words.get(word)?.as_str());
         if let Some(ours) = ours(word) {
             return instead(ours);
+        }
+        if let Some(ours) = self.words.and_then(|words| of_quantile(words, word)) {
+            return instead(&ours);
         }
         match ours("TEXT")
             .filter(|_| what == "values" && closest(word, names.iter().copied()).is_none())

@@ -21,20 +21,15 @@ impl<'a> Checker<'a> {
             _ => return None,
         };
         let choices = self.view(items.property(tag)?);
-        let phrase = |word: &&str| {
-            choices
-                .other_word(word)
-                .or_else(|| choices.word_with_part(word))
-        };
         // A word without a form among ours has a sentence of its own.
         let said = |word: &&str| self.item_meant(&items, word, node).is_none();
         if let Some(said) = words
             .iter()
             .copied()
             .filter(said)
-            .find_map(|word| phrase(&word))
+            .find_map(|word| choices.phrase(word))
         {
-            return Some(instead(said));
+            return Some(instead(&said));
         }
         let list = match &node.value {
             Value::Map(_) if node.get(tag).is_some() => node.flow(),
@@ -115,15 +110,13 @@ impl<'a> Checker<'a> {
     /// Returns the mapping that a word alone stands for, if the word is another tool's for one of its forms.
     pub(super) fn of_word(&self, view: &View<'a>, word: &str, node: &Node) -> Option<String> {
         let choices = self.view(view.property(view.selecting_key()?)?);
-        let phrase = choices
-            .other_word(word)
-            .or_else(|| choices.word_with_part(word))?;
+        let phrase = choices.phrase(word)?;
         let nothing = Node {
             span: node.span,
             value: Value::Null,
         };
         let meant = self.item_meant(view, word, &nothing);
-        Some(meant.map_or_else(|| instead(phrase), |meant| format!("write `{meant}`")))
+        Some(meant.map_or_else(|| instead(&phrase), |meant| format!("write `{meant}`")))
     }
 
     /// Returns the parameter of a form that a value alone is meant for: the only one, if it may have the value.

@@ -3,7 +3,7 @@
 use super::super::diagnostics::{Mistake, MistakeKind};
 use super::super::placeholders::{Context, context_of, is_variable, no_environment};
 use super::super::settings::DurationText;
-use super::super::tree::{Node, Value};
+use super::super::tree::{Key, Node, Value};
 use super::lists::several;
 use super::numbers::{has_scaled_unit, number, per_second, range};
 use super::view::View;
@@ -136,8 +136,8 @@ fn what_belongs(view: &View<'_>) -> String {
 
 fn for_text(text: &str, view: &View<'_>) -> Option<String> {
     let wants = |t: &str| view.types().contains(&t);
-    if let Some(ours) = view.other_word(text) {
-        return Some(instead(ours));
+    if let Some(ours) = view.phrase(text) {
+        return Some(instead(&ours));
     }
     if let (Some(ours), Ok(time)) = (view.other_word("TIME"), DurationText::parse(text)) {
         return Some(instead(&ours.replace("TIME", &time.to_string())));
@@ -230,6 +230,21 @@ fn for_text(text: &str, view: &View<'_>) -> Option<String> {
 fn for_list(items: &[Node], view: &View<'_>) -> Option<String> {
     let types = view.types();
     if types == ["object"] {
+        // `[context: 4096, threads: 4]`
+        let entries: Vec<&(Key, Node)> = items.iter().flat_map(Node::entries).collect();
+        let mut keys: Vec<&str> = entries.iter().map(|(key, _)| key.text.as_str()).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let are_mappings = items.iter().all(|item| matches!(item.value, Value::Map(_)));
+        if are_mappings && !keys.is_empty() && keys.len() == entries.len() {
+            let entries = entries.iter();
+            let entries = entries.map(|(key, value)| format!("{}: {}", key.text, value.flow()));
+            let entries: Vec<String> = entries.collect();
+            return Some(format!(
+                "write it as one mapping: `{{{}}}`",
+                entries.join(", ")
+            ));
+        }
         let texts: Option<Vec<&str>> = items.iter().map(Node::text).collect();
         let texts = texts.filter(|texts| !texts.is_empty())?;
         return match texts.as_slice() {

@@ -1,16 +1,20 @@
 //! The part of a schema that describes one value.
 
+use std::borrow::Cow;
+
 use serde_json::Map;
 
 use super::super::diagnostics::Mistake;
 use super::super::tree::{Node, Value};
 use super::remedies::{bare, first_sentence, instead};
+use crate::probability::probability;
 use crate::stage::{Json, Step};
 use crate::suggest::{any_of, closest, list, remedy, resembling, share};
 
 /// Other tools' words for what a schema describes, each with the phrase for what it is called here. A phrase that begins
-/// with a key in backticks, alone or with a value, stands for this key. The word `TIME` stands for every duration, also
-/// in its phrase. This is our extension; editors ignore it.
+/// with a key in backticks, alone or with a value, stands for this key. The word `TIME` stands for every duration, and
+/// `QUANTILE` for every name of a quantile, such as `p99`; both also in their phrases, `QUANTILE` as a probability. This is
+/// our extension; editors ignore it.
 pub(super) const OTHER_WORDS: &str = "x-other-words";
 
 /// Parts of words that lead to a value, each with the phrase for it. This is our extension; editors ignore it.
@@ -80,6 +84,12 @@ pub(super) fn word_of_stages(key: &str) -> Option<&'static str> {
     entry.map(|(_, ours)| *ours)
 }
 
+/// Returns the phrase for a word that names a quantile, given other tools' words with their phrases.
+pub(super) fn of_quantile(words: &Map<String, Json>, word: &str) -> Option<String> {
+    let phrase = words.get("QUANTILE")?.as_str()?;
+    Some(phrase.replace("QUANTILE", &probability(word)?))
+}
+
 /// Returns the key that a word of another tool means, if it means only this key.
 pub(crate) fn key_meant<'a>(schema: &'a Json, word: &str) -> Option<&'a str> {
     let part = schema.as_object()?;
@@ -109,8 +119,21 @@ impl<'a> View<'a> {
         said(key).or_else(|| said(&folded))
     }
 
+    /// Returns what a value is called here: a word from other tools, one of its parts, or the name of a quantile.
+    pub(super) fn phrase(&self, word: &str) -> Option<Cow<'a, str>> {
+        let quantile = || {
+            let words = |part: &&'a Map<String, Json>| part.get(OTHER_WORDS)?.as_object();
+            let mut words = self.parts.iter().filter_map(words);
+            words.find_map(|words| of_quantile(words, word))
+        };
+        let whole = self.other_word(word).map(Cow::Borrowed);
+        whole
+            .or_else(|| quantile().map(Cow::Owned))
+            .or_else(|| self.word_with_part(word).map(Cow::Borrowed))
+    }
+
     /// Returns what a word is called here that resembles none of the values but has a known part, such as `p99-ttft`.
-    pub(super) fn word_with_part(&self, word: &str) -> Option<&'a str> {
+    fn word_with_part(&self, word: &str) -> Option<&'a str> {
         if closest(word, self.constants()).is_some() {
             return None;
         }
@@ -362,10 +385,10 @@ impl<'a> View<'a> {
         }
         let mistake = Mistake::new(node.span, route, format!("unknown value {}", bare(node)));
         let word = node.text().unwrap_or_default();
-        let ours = self.other_word(word).or_else(|| self.word_with_part(word));
+        let ours = self.phrase(word);
         let constants = self.constants();
         let hint = ours
-            .map(instead)
+            .map(|ours| instead(&ours))
             .or_else(|| resembling(word, "values", &constants))
             .or_else(|| {
                 let command = self.keyword(LISTED_BY)?.as_str()?;

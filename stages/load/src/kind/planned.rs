@@ -139,6 +139,17 @@ fn of_other_tools(name: &str) -> Option<&'static str> {
     })
 }
 
+/// Returns how the file of prompts is written here that a workload's name is.
+fn of_file(name: &str) -> Option<String> {
+    let endings = [
+        ".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".parquet",
+    ];
+    let lower = name.to_lowercase();
+    endings.iter().any(|ending| lower.ends_with(ending)).then(|| {
+        format!("for the prompts of a file, write `workload: {{prompts: {{dataset: {{file: {name}}}}}, output: {{tokens: 128}}}}`")
+    })
+}
+
 pub(super) fn find_workload(
     choice: &WorkloadChoice,
     library: &dyn Library,
@@ -150,6 +161,7 @@ pub(super) fn find_workload(
                 let names = library.names("workloads");
                 let hint = remedy(name, "workloads", names.iter().map(String::as_str));
                 let hint = of_other_tools(name).map_or(hint, str::to_owned);
+                let hint = of_file(name).unwrap_or(hint);
                 let message = format!("no workload is named `{name}`");
                 return Err(vec![Problem::at(&["workload"], message).hint(hint)]);
             };
