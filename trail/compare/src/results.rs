@@ -11,6 +11,7 @@ use statistics::{Continuity, Sample, holm, mann_whitney_u};
 use crate::gate::{Column, Lost};
 use crate::side::{CompareError, Side};
 use crate::surroundings::{Both, Surroundings};
+use crate::tables::keys;
 use crate::units::{Axes, Logs, Values, effect, no_units, without_ratio};
 
 /// The test of a change.
@@ -147,7 +148,7 @@ pub(crate) fn changes(
     let replicates: Vec<String> = a.replicates().into_iter().chain(b.replicates()).collect();
     let (before, after) = (a.tables(&["analyze"])?, b.tables(&["analyze"])?);
     let (mut results, mut pooled) = (Vec::new(), Vec::new());
-    let mut names = BTreeSet::new();
+    let (mut names, mut axes) = (BTreeSet::new(), BTreeSet::new());
     for (name, newer) in &after {
         let Some(older) = before.get(name) else {
             continue;
@@ -165,6 +166,8 @@ pub(crate) fn changes(
                 .into_iter()
                 .filter(|c| compared(older, newer, c)),
         );
+        let shared = keys(newer).into_iter();
+        axes.extend(shared.filter(|axis| keys(older).contains(axis)));
         let of_table = table_changes([a, b], rule, &replicates, name, [older, newer])?;
         results.extend(of_table.0);
         pooled.extend(of_table.1);
@@ -173,6 +176,13 @@ pub(crate) fn changes(
         return Err(CompareError::Column {
             column: column.clone(),
             names: names.into_iter().collect(),
+        });
+    }
+    let unknown = rule.unit.iter().find(|axis| !axes.contains(*axis));
+    if let Some(axis) = unknown.filter(|_| !axes.is_empty()) {
+        return Err(CompareError::Unit {
+            axis: axis.clone(),
+            names: axes.into_iter().collect(),
         });
     }
     judge(&mut results, rule);

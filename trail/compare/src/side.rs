@@ -22,6 +22,13 @@ pub enum CompareError {
         /// The columns that can be compared.
         names: Vec<String>,
     },
+    /// The user's mistake: an axis of launches that no table of cells in both studies has.
+    Unit {
+        /// The axis.
+        axis: String,
+        /// The axes that tables of cells in both studies have.
+        names: Vec<String>,
+    },
 }
 
 impl CompareError {
@@ -33,6 +40,9 @@ impl CompareError {
                 "`diff` compares tables of the operator `cell-summary`; name one in both studies"
                     .to_owned(),
             ),
+            Self::Unit { axis, names } => {
+                Some(remedy(axis, "axes", names.iter().map(String::as_str)))
+            }
             Self::Column { column, names } => Some(remedy(
                 &contract::usual_name(column),
                 "columns",
@@ -46,6 +56,9 @@ impl fmt::Display for CompareError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Study(text) => f.write_str(text),
+            Self::Unit { axis, .. } => {
+                write!(f, "no table of cells in both studies has the axis `{axis}`")
+            }
             Self::Column { column, .. } => {
                 write!(
                     f,

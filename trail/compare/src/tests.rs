@@ -264,6 +264,10 @@ fn regressions(comparison: &crate::Comparison) -> Vec<(&str, &str)> {
 }
 
 fn compared(a: &Study, b: &Study, rule: &Rule) -> crate::Comparison {
+    tried(a, b, rule).unwrap()
+}
+
+fn tried(a: &Study, b: &Study, rule: &Rule) -> Result<crate::Comparison, crate::CompareError> {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     let (a, b) = (lock(&store, a), lock(&store, b));
@@ -271,7 +275,21 @@ fn compared(a: &Study, b: &Study, rule: &Rule) -> crate::Comparison {
         Side::read("a", a, &store).unwrap(),
         Side::read("b", b, &store).unwrap(),
     );
-    compare(&a, &b, rule).unwrap()
+    compare(&a, &b, rule)
+}
+
+#[test]
+fn an_axis_of_launches_that_no_study_has_is_a_mistake() {
+    let rule = Rule {
+        unit: vec!["reps".to_owned()],
+        ..Rule::default()
+    };
+    let error = tried(&Study::default(), &Study::default(), &rule).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "no table of cells in both studies has the axis `reps`"
+    );
+    assert_eq!(error.hint().as_deref(), Some("did you mean `rep`?"));
 }
 
 #[test]
