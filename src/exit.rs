@@ -111,8 +111,17 @@ impl Stop {
 
     /// This machine refuses with this error; `place` names the file or says what failed.
     pub(crate) fn refused_at(place: impl fmt::Display, error: &(dyn Error + 'static)) -> Self {
-        Self::machine(format!("{place}: {}", artifacts::without_path(error)))
-            .by(DiskFault::behind(error))
+        let stop = Self::machine(format!("{place}: {}", artifacts::without_path(error)))
+            .by(DiskFault::behind(error));
+        match error
+            .downcast_ref::<std::io::Error>()
+            .map(std::io::Error::kind)
+        {
+            Some(std::io::ErrorKind::NotFound) => {
+                stop.hint("correct the path; the folder of a file to write must exist")
+            }
+            _ => stop,
+        }
     }
 
     /// Notes what the disk refused.

@@ -234,8 +234,13 @@ fn said_about(error: &Error, given: &str) -> Option<String> {
         usage.as_ref().is_some_and(names)
     };
     if is_of(&["benchtrail run", "benchtrail plan"]) && !given.starts_with('-') {
-        let text = "one experiment at a time: run the command once for each file";
-        return Some(text.to_owned());
+        let is_file = [".yaml", ".yml", ".lock"]
+            .iter()
+            .any(|end| given.ends_with(end));
+        return Some(match is_file || given.contains('/') {
+            true => "one experiment at a time: run the command once for each file".to_owned(),
+            false => format!("for some of the stages or cells, write `--only {given}`"),
+        });
     }
     if is_of(&["benchtrail calibrate", "benchtrail init"]) && given.contains("://") {
         let option = match is_of(&["benchtrail calibrate"]) {
@@ -250,6 +255,10 @@ fn said_about(error: &Error, given: &str) -> Option<String> {
     if of_stores && !given.starts_with('-') {
         let text =
             "it takes no path: it works on the store of the current folder, or of `--store DIR`";
+        return Some(text.to_owned());
+    }
+    if is_of(&["benchtrail sql"]) && !given.starts_with('-') {
+        let text = "the query is one argument: put it in single quotes";
         return Some(text.to_owned());
     }
     let sayings = match () {
@@ -414,6 +423,9 @@ mod tests {
             ("benchtrail gc -n", "--dry-run"),
             ("benchtrail run --blocks 3 a.yaml", "`design: {blocks: N}`"),
             ("benchtrail run a.yaml b.yaml", "one experiment at a time"),
+            ("benchtrail run a.yaml ladder", "`--only ladder`"),
+            ("benchtrail plan a.yaml --stage x", "`--only STAGE`"),
+            ("benchtrail sql a.yaml select count", "in single quotes"),
             ("benchtrail explore --port 80", "`--listen 127.0.0.1:PORT`"),
             ("benchtrail sql a.yaml --format csv", "`--csv`"),
             ("benchtrail init a --concurrency 4", "`--clients N,…`"),

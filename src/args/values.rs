@@ -9,6 +9,7 @@ pub(super) fn parse_header(text: &str) -> Result<(String, String), String> {
         // `NAME=VALUE` of vLLM. The value may be a secret, so it is not repeated.
         let name = text
             .split_once('=')
+            .or_else(|| text.trim().split_once(' '))
             .map_or("X-Route", |(name, _)| name.trim());
         format!("expected `NAME: VALUE`: write `{name}: …`")
     })?;

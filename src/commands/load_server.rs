@@ -137,9 +137,19 @@ impl Server<'_> {
             TargetError::Url(_) if url == "help" => {
                 Stop::usage(error).hint("`benchtrail load --help` describes the options")
             }
+            TargetError::Url(_)
+                if url.starts_with("::") && url.trim_start_matches(':').parse::<u16>().is_ok() =>
+            {
+                Stop::usage(error).hint(format!("write http://[{url}]:PORT"))
+            }
             TargetError::Url(_) if url.trim_start_matches(':').parse::<u16>().is_ok() => {
                 let port = url.trim_start_matches(':');
-                Stop::usage(error).hint(format!("write http://127.0.0.1:{port}"))
+                // A small number after a level is rather the next level.
+                let levels = match port.parse::<u16>() {
+                    Ok(0..1024) if port == url => "; several levels of an option are separated by commas: 1,8,64",
+                    _ => "",
+                };
+                Stop::usage(error).hint(format!("write http://127.0.0.1:{port}{levels}"))
             }
             TargetError::Url(AddressError::NoBrackets { meant, .. }) => {
                 Stop::usage(error).hint(format!("write {meant}"))

@@ -197,6 +197,9 @@ fn own_names() -> Vec<String> {
 impl From<BundleError> for Stop {
     fn from(error: BundleError) -> Self {
         match error {
+            BundleError::Io(_, ref why) if why.kind() == std::io::ErrorKind::NotFound => {
+                Self::refused(&error).hint("correct the path; the folder of a file to write must exist")
+            }
             BundleError::Io(..) => Self::refused(&error),
             BundleError::Store(error) => error.into(),
             BundleError::NotABundle(..) => Self::usage(error).hint(

@@ -42,6 +42,30 @@ pub(super) const OF_RUNS: &[(&str, &str)] = &[
         "`--only STAGE` executes a stage and what it needs",
     ),
     (
+        "--stage",
+        "`--only STAGE` executes a stage and what it needs",
+    ),
+    (
+        "--stages",
+        "`--only STAGE` executes a stage and what it needs",
+    ),
+    (
+        "--cell",
+        "`--only STAGE[AXIS=LABEL]` executes cells and what they need",
+    ),
+    (
+        "--cells-only",
+        "`--only STAGE[AXIS=LABEL]` executes cells and what they need",
+    ),
+    (
+        "--filter",
+        "`--only STAGE[AXIS=LABEL]` executes cells and what they need",
+    ),
+    (
+        "--select",
+        "`--only STAGE[AXIS=LABEL]` executes cells and what they need",
+    ),
+    (
         "--single-item",
         "`--only STAGE` executes a stage and what it needs",
     ),

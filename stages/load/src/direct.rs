@@ -470,14 +470,39 @@ pub fn is_address(url: &str) -> bool {
 /// Users of other tools give the base of the OpenAI API, but our paths already begin with `/v1`.
 fn base_of(url: &str) -> Result<String, TargetError> {
     let url = url.trim_end_matches('/');
-    match url.split_once("/v1/") {
-        Some((base, endpoint)) if endpoint.ends_with("completions") => Err(TargetError::Endpoint {
+    let endpoint = ENDPOINTS.iter().find_map(|end| url.strip_suffix(end));
+    match endpoint {
+        Some(base) if base.rsplit('/').next() != Some("") => Err(TargetError::Endpoint {
             url: url.to_owned(),
-            base: base.to_owned(),
+            base: base.strip_suffix("/v1").unwrap_or(base).to_owned(),
         }),
         _ => Ok(url.strip_suffix("/v1").unwrap_or(url).to_owned()),
     }
 }
+
+/// Paths of inference servers that are no base of others.
+const ENDPOINTS: [&str; 20] = [
+    "/chat/completions",
+    "/completions",
+    "/completion",
+    "/v1/responses",
+    "/v1/messages",
+    "/v1/embeddings",
+    "/v1/rerank",
+    "/v1/models",
+    "/v1/chat",
+    "/generate",
+    "/generate_stream",
+    "/api/chat",
+    "/api/tags",
+    "/tokenize",
+    "/metrics",
+    "/health",
+    "/healthz",
+    "/get_server_info",
+    "/docs",
+    "/openapi.json",
+];
 
 fn needs_model(api: Api) -> bool {
     matches!(
@@ -576,5 +601,25 @@ mod tests {
         assert_eq!(base_of("http://a").unwrap(), "http://a");
         let error = base_of("http://a/v1/chat/completions").unwrap_err();
         assert!(matches!(error, TargetError::Endpoint { base, .. } if base == "http://a"));
+        for endpoint in [
+            "/v1/models",
+            "/generate",
+            "/api/chat",
+            "/v1/embeddings/",
+            "/metrics",
+        ] {
+            let error = base_of(&format!("http://a/route{endpoint}")).unwrap_err();
+            assert!(
+                matches!(error, TargetError::Endpoint { base, .. } if base == "http://a/route")
+            );
+        }
+        // A host or a route may have such a name.
+        for base in [
+            "http://metrics",
+            "http://a/v1/inference",
+            "http://a/generate/llama",
+        ] {
+            assert_eq!(base_of(base).unwrap(), base);
+        }
     }
 }

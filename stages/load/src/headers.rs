@@ -49,8 +49,8 @@ pub fn header_problem(name: &str, value: &str) -> Option<(String, &'static str)>
     SECRETS.contains(&lower.as_str()).then(|| {
         (
             format!("header {name}: this value would be stored, and it is a secret"),
-            "name the environment variable that holds the key; it is sent as `Authorization: \
-             Bearer` and never stored",
+            "name the environment variable that holds the key with `api-key-env` (`--api-key-env` on the \
+             command line); it is sent as `Authorization: Bearer` and never stored",
         )
     })
 }

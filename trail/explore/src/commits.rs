@@ -89,7 +89,9 @@ fn git(lock: &Path, arguments: &[&str], most: u64) -> Result<String, GitError> {
         false => {
             let complaint = complaint.map_err(GitError::Start)?;
             let text = String::from_utf8_lossy(&complaint);
-            Err(GitError::Refused(text.trim().to_owned()))
+            let text = text.trim();
+            let text = text.strip_prefix("fatal: ").unwrap_or(text);
+            Err(GitError::Refused(text.to_owned()))
         }
     }
 }

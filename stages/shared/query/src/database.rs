@@ -221,10 +221,13 @@ impl Database {
         match first_word(sql).as_deref() {
             Some("select" | "with" | "values") => {}
             Some(word) => {
-                let remedy = nearest(word, ["select"]).map_or_else(
-                    || ": queries only read".to_owned(),
-                    |meant| format!("; {meant}"),
-                );
+                let remedy = match nearest(word, ["select"]) {
+                    Some(meant) => format!("; {meant}"),
+                    None if sql.trim().ends_with(".sql") => {
+                        ": give the text of the query, not its file".to_owned()
+                    }
+                    None => ": queries only read".to_owned(),
+                };
                 return Err(QueryError::Refused(format!(
                     "a query must begin with `select`, not `{word}`{remedy}"
                 )));

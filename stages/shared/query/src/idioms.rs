@@ -44,6 +44,9 @@ pub fn idiom(sql: &str, error: &QueryError) -> Option<String> {
             "`benchtrail sql EXPERIMENT`, without a query, lists the tables and their columns"
                 .to_owned(),
         ),
+        QueryError::Sql(message, _) if opens_a_quote(message) => {
+            Some("the quote that opens there has no end: close it".to_owned())
+        }
         QueryError::Sql(_, Some(at)) => {
             let part = word_at(sql, *at)?;
             let mut before = sql[..part.start].split_whitespace().rev();
@@ -60,6 +63,12 @@ pub fn idiom(sql: &str, error: &QueryError) -> Option<String> {
         QueryError::NoColumn(name) => in_double_quotes(sql, name),
         _ => None,
     }
+}
+
+/// Returns whether SQLite met a text or a name in quotes that does not end.
+fn opens_a_quote(message: &str) -> bool {
+    let token = message.strip_prefix("unrecognized token: \"");
+    token.is_some_and(|token| token.starts_with(['"', '\'', '`', '[']))
 }
 
 /// Returns the remedy if a name in double quotes matches no column and is probably meant as text.
@@ -91,6 +100,11 @@ mod tests {
             Some("write `limit 5` at the end of the query")
         );
         assert_eq!(idiom("select a b c from t", &at(12)), None);
+        let open = QueryError::Sql("unrecognized token: \"\"t".to_owned(), Some((1, 15)));
+        assert_eq!(
+            idiom("select * from \"t", &open).as_deref(),
+            Some("the quote that opens there has no end: close it")
+        );
         let function = |name| QueryError::Sql(format!("no such function: {name}"), Some((1, 8)));
         assert_eq!(
             idiom("select PERCENTILE(a, 99) from t", &function("PERCENTILE")).as_deref(),
