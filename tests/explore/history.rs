@@ -116,10 +116,39 @@ fn the_settings_of_a_repository_start_no_program() {
     std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
     fs::set_permissions(&program, mode).expect("it is ours");
     let named = program.display().to_string();
-    fs::write(project.path().join(".gitattributes"), "*.lock diff=evil\n").expect("a file");
+    let attributes = "*.lock diff=evil filter=evil\n";
+    fs::write(project.path().join(".gitattributes"), attributes).expect("a file");
+    let hooks = project.path().join(".git/hooks");
+    fs::create_dir_all(&hooks).expect("a folder");
+    for hook in [
+        "post-checkout",
+        "post-index-change",
+        "reference-transaction",
+    ] {
+        fs::copy(&program, hooks.join(hook)).expect("a hook");
+    }
+    let alias = format!("!{named}");
+    // The remote that would have missing objects.
+    let remote = format!("ext::{named}");
     for (key, value) in [
-        ("diff.evil.textconv", named.as_str()),
+        ("remote.origin.url", remote.as_str()),
+        ("remote.origin.promisor", "true"),
+        ("protocol.allow", "always"),
+        ("alias.rev-list", &alias),
+        ("alias.cat-file", &alias),
+        ("credential.helper", &alias),
+        ("core.alternateRefsCommand", &named),
+        ("core.askPass", &named),
+        ("core.editor", &named),
+        ("core.gitProxy", &named),
+        ("core.sshCommand", &named),
+        ("diff.evil.command", &named),
+        ("diff.evil.textconv", &named),
         ("diff.external", &named),
+        ("filter.evil.clean", &named),
+        ("filter.evil.process", &named),
+        ("filter.evil.smudge", &named),
+        ("uploadpack.packObjectsHook", &named),
         ("core.pager", &named),
         ("core.fsmonitor", &named),
         ("gpg.program", &named),
@@ -127,6 +156,7 @@ fn the_settings_of_a_repository_start_no_program() {
     ] {
         git(project.path(), &["config", key, value]);
     }
+    fs::remove_file(&mark).ok();
     let figure = "results.cells.output_throughput";
     project
         .run(["history", "experiments/simulated.yaml", figure, "--smoke"])
@@ -134,6 +164,13 @@ fn the_settings_of_a_repository_start_no_program() {
     project
         .run(["diff", "HEAD~1", "experiments/simulated.yaml", "--smoke"])
         .ok();
+    // A lock that the repository does not have, and could fetch from its remote.
+    let head = fs::read_to_string(project.path().join(".git/HEAD")).expect("a branch");
+    let branch = head.trim().trim_start_matches("ref: ");
+    let absent = "0123456789012345678901234567890123456789\n";
+    fs::write(project.path().join(".git").join(branch), absent).expect("a branch");
+    let fetched = project.run(["history", "experiments/simulated.yaml", figure, "--smoke"]);
+    assert_eq!(fetched.code, Some(4), "{}", fetched.stderr);
     assert!(!mark.exists(), "a program of the repository was started");
 }
 

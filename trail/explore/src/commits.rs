@@ -3,8 +3,10 @@
 use std::fmt;
 use std::io::{self, Read};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use pipeline::lock::{Lock, MOST_BYTES};
 use serde::Serialize;
@@ -26,8 +28,10 @@ pub struct Commit {
 pub enum GitError {
     /// Git cannot be started.
     Start(io::Error),
-    /// Git refused. The text is its error output.
+    /// Git refused. The text is its error output in one line.
     Refused(String),
+    /// Git did not end within this time.
+    Late(Duration),
     /// The lock of the commit is damaged.
     Lock(String),
 }
@@ -37,6 +41,7 @@ impl fmt::Display for GitError {
         match self {
             Self::Start(error) => write!(f, "git cannot be started: {error}"),
             Self::Refused(text) | Self::Lock(text) => f.write_str(text),
+            Self::Late(time) => write!(f, "git did not end within {} s", time.as_secs_f64()),
         }
     }
 }
@@ -45,7 +50,7 @@ impl std::error::Error for GitError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Start(error) => Some(error),
-            Self::Refused(_) | Self::Lock(_) => None,
+            Self::Refused(_) | Self::Late(_) | Self::Lock(_) => None,
         }
     }
 }
@@ -56,54 +61,145 @@ impl std::error::Error for GitError {
 /// no `log` or `show`, which may check signatures or convert files, and no transfer of missing objects.
 ///
 /// # Errors
-/// If git refuses, or prints more than `most` bytes: an object of kilobytes in a repository can be a text of terabytes.
+/// If git refuses, does not end within a time, or prints more than `most` bytes: an object of kilobytes in a repository
+/// can be a text of terabytes.
 fn git(lock: &Path, arguments: &[&str], most: u64) -> Result<String, GitError> {
+    git_within(lock, arguments, most, LONGEST)
+}
+
+fn git_within(
+    lock: &Path,
+    arguments: &[&str],
+    most: u64,
+    longest: Duration,
+) -> Result<String, GitError> {
     let folder = lock.parent().filter(|p| !p.as_os_str().is_empty());
-    let mut child = Command::new("git")
+    let mut command = Command::new("git");
+    command
         .arg("-C")
         .arg(folder.unwrap_or(Path::new(".")))
         .args(arguments)
         .env("GIT_ALLOW_PROTOCOL", "none")
         .env("GIT_NO_LAZY_FETCH", "1")
         .env("GIT_OPTIONAL_LOCKS", "0")
-        .env("GIT_LITERAL_PATHSPECS", "1")
+        .env("GIT_LITERAL_PATHSPECS", "1");
+    printed(&mut command, most, longest)
+}
+
+/// Runs a command, and returns what it prints.
+fn printed(command: &mut Command, most: u64, longest: Duration) -> Result<String, GitError> {
+    let start = Instant::now();
+    let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(GitError::Start)?;
+    limit_memory(&child);
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let complaint = thread::spawn(move || at_most(stderr, MOST_COMPLAINT));
-    // The pipe is closed here, so that git ends also if it prints more.
-    let printed = at_most(stdout, most + 1);
-    let ended = child.wait().map_err(GitError::Start)?;
-    let complaint = complaint.join().unwrap_or_else(|_| Ok(Vec::new()));
-    let printed = printed.map_err(GitError::Start)?;
-    if printed.len() as u64 > most {
+    // A program that git leaves behind may hold a pipe open, so neither is waited for without an end.
+    let complaint = reader(stderr, MOST_COMPLAINT);
+    let answer = reader(stdout, most.saturating_add(1)).recv_timeout(longest);
+    let is_complete = matches!(&answer, Ok(Ok(bytes)) if bytes.len() as u64 <= most);
+    let ended = match is_complete {
+        true => ended_by(&mut child, start + longest)?,
+        false => None,
+    };
+    if ended.is_none() {
+        // It may have ended by itself.
+        let _ended = child.kill();
+        child.wait().map_err(GitError::Start)?;
+    }
+    let answer = answer.map_err(|_| GitError::Late(longest))?;
+    let answer = answer.map_err(GitError::Start)?;
+    if !is_complete {
         return Err(GitError::Lock(format!(
             "git has more than {most} bytes for it, which is the limit"
         )));
     }
-    match ended.success() {
-        true => Ok(String::from_utf8_lossy(&printed).into_owned()),
-        false => {
-            let complaint = complaint.map_err(GitError::Start)?;
-            let text = String::from_utf8_lossy(&complaint);
-            let text = text.trim();
-            let text = text.strip_prefix("fatal: ").unwrap_or(text);
-            Err(GitError::Refused(text.to_owned()))
+    let ended = ended.ok_or(GitError::Late(longest))?;
+    if ended.success() {
+        return Ok(String::from_utf8_lossy(&answer).into_owned());
+    }
+    let complaint = complaint.recv_timeout(Duration::from_secs(1));
+    let complaint = complaint.unwrap_or_else(|_| Ok(Vec::new()));
+    let complaint = complaint.map_err(GitError::Start)?;
+    Err(GitError::Refused(in_one_line(
+        &String::from_utf8_lossy(&complaint),
+        ended,
+    )))
+}
+
+/// Waits for a program that has closed its output; `None` if it does not end before a time.
+fn ended_by(child: &mut Child, end: Instant) -> Result<Option<ExitStatus>, GitError> {
+    loop {
+        match child.try_wait().map_err(GitError::Start)? {
+            None if Instant::now() < end => thread::sleep(Duration::from_millis(1)),
+            ended => return Ok(ended),
         }
     }
 }
 
-/// Reads the first bytes of a pipe, and closes it.
-fn at_most(pipe: Option<impl Read>, most: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    if let Some(pipe) = pipe {
-        pipe.take(most).read_to_end(&mut bytes)?;
-    }
-    Ok(bytes)
+/// Limits the memory that git may use for itself: a commit of kilobytes can unpack to gigabytes, and a file of the
+/// repository can be a device. Files that git maps do not count.
+#[cfg(target_os = "linux")]
+fn limit_memory(child: &Child) {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+    let limit = Rlimit {
+        current: Some(MOST_MEMORY),
+        maximum: Some(MOST_MEMORY),
+    };
+    // It fails if git has already ended, or if a lower limit holds.
+    let _limited = prlimit(Some(Pid::from_child(child)), Resource::Data, limit);
 }
+
+#[cfg(not(target_os = "linux"))]
+fn limit_memory(_: &Child) {}
+
+/// Returns what git says about a mistake in one line: a file of the repository can contain lines that look like hints.
+fn in_one_line(complaint: &str, ended: ExitStatus) -> String {
+    let lines = complaint.lines().map(str::trim);
+    // Git begins with what it advises, if a file is written in an old way.
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("hint:"));
+    let text = lines.collect::<Vec<_>>().join(" ");
+    let text = text.strip_prefix("fatal: ").unwrap_or(&text);
+    match text.chars().count() {
+        0 => format!("git ended with {ended}"),
+        1..=MOST_SHOWN => text.to_owned(),
+        _ => text.chars().take(MOST_SHOWN).chain(['…']).collect(),
+    }
+}
+
+/// Starts to read the first bytes of a pipe. It is closed after them, so that a program that prints more ends.
+fn reader(
+    pipe: Option<impl Read + Send + 'static>,
+    most: u64,
+) -> mpsc::Receiver<io::Result<Vec<u8>>> {
+    let (to, from) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = match pipe {
+            Some(pipe) => pipe.take(most).read_to_end(&mut bytes).map(|_| bytes),
+            None => Ok(bytes),
+        };
+        // Nobody waits any more once the time is over.
+        let _waited_for = to.send(read);
+    });
+    from
+}
+
+/// The longest time that git may take: some files of a repository can be FIFOs that nobody writes to.
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// The most memory that git may use, in bytes.
+#[cfg(target_os = "linux")]
+const MOST_MEMORY: u64 = 2 << 30;
+
+/// The most characters of the first line of a message.
+const MOST_OF_A_SUBJECT: usize = 200;
+
+/// The most characters of what git says about a mistake.
+const MOST_SHOWN: usize = 400;
 
 /// The most bytes of the list of commits, and of what git says about a mistake.
 const MOST_LISTED: u64 = 64 << 20;
@@ -130,12 +226,22 @@ pub(crate) fn commits(lock: &Path, most: u32) -> Result<Vec<Commit>, GitError> {
             Some(Commit {
                 id: parts.next()?,
                 day: parts.next()?,
-                subject: parts.next().unwrap_or_default(),
+                subject: subject(&parts.next().unwrap_or_default()),
             })
         })
         .collect();
     commits.reverse();
     Ok(commits)
+}
+
+/// Returns the first line of a message as a cell of a table: it may have megabytes, and contain tabs.
+fn subject(text: &str) -> String {
+    let mut chars = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let first: String = chars.by_ref().take(MOST_OF_A_SUBJECT).collect();
+    match chars.next() {
+        Some(_) => first + "…",
+        None => first,
+    }
 }
 
 /// Returns a lock as a commit has it.
@@ -160,19 +266,87 @@ fn lock_of(lock: &Path, commit: &str, most: u64) -> Result<Lock, GitError> {
 mod tests {
     use super::*;
 
+    /// Runs a command of git that must succeed.
+    fn git_in(folder: &Path, arguments: &[&str]) {
+        let done = Command::new("git")
+            .arg("-C")
+            .arg(folder)
+            .args(["-c", "user.name=a", "-c", "user.email=a@example.org"])
+            .args(arguments)
+            .output()
+            .expect("git starts");
+        assert!(done.status.success(), "{done:?}");
+    }
+
+    /// Runs a script in place of git.
+    fn script(text: &str, longest: Duration) -> Result<String, GitError> {
+        printed(Command::new("sh").args(["-c", text]), 1 << 20, longest)
+    }
+
+    const SHORT: Duration = Duration::from_millis(500);
+
+    #[test]
+    fn git_ends_within_a_time_whatever_its_repository_holds() {
+        for endless in ["exec sleep 60", "sleep 60 & exit 0", "exec sleep 60 >&2"] {
+            let late = script(endless, SHORT).expect_err("it does not end");
+            assert!(matches!(late, GitError::Late(_)), "{endless}: {late}");
+        }
+        let large = script("exec cat /dev/zero", LONGEST).expect_err("it prints without end");
+        assert!(large.to_string().contains("the limit"), "{large}");
+        let silent = script("kill -9 $$", LONGEST).expect_err("it was killed");
+        assert!(silent.to_string().contains("signal: 9"), "{silent}");
+        let folder = tempfile::tempdir().expect("a folder");
+        git_in(folder.path(), &["init", "-q"]);
+        let lock = folder.path().join("study.lock");
+        std::fs::write(&lock, "").expect("a file");
+        // Git would wait for ever for somebody who writes the settings.
+        let settings = folder.path().join(".git/config");
+        std::fs::remove_file(&settings).expect("it is ours");
+        let made = Command::new("mkfifo").arg(&settings).status();
+        assert!(made.expect("mkfifo starts").success());
+        let late = git_within(&lock, &["rev-list", "HEAD"], 1 << 20, SHORT);
+        let late = late.expect_err("it does not end");
+        assert!(matches!(late, GitError::Late(_)), "{late}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn git_uses_a_limited_memory() {
+        let limits = script("sleep 0.1; grep data /proc/self/limits", LONGEST).expect("limits");
+        assert!(limits.contains(&MOST_MEMORY.to_string()), "{limits}");
+    }
+
+    #[test]
+    fn a_subject_is_short_and_has_no_control_characters() {
+        assert_eq!(subject("a\tb\u{1b}[31m c"), "a b [31m c");
+        let long = subject(&"x".repeat(5 << 20));
+        assert_eq!(long.chars().count(), MOST_OF_A_SUBJECT + 1);
+    }
+
+    #[test]
+    fn what_git_says_about_a_repository_is_one_line() {
+        let folder = tempfile::tempdir().expect("a folder");
+        git_in(folder.path(), &["init", "-q"]);
+        let lock = folder.path().join("study.lock");
+        std::fs::write(&lock, "").expect("a file");
+        git_in(
+            folder.path(),
+            &["config", "core.abbrev", "x\nerror: run this\nhint: y"],
+        );
+        let refused = commits(&lock, 5)
+            .expect_err("a setting is wrong")
+            .to_string();
+        assert!(refused.contains("x error: run this"), "{refused}");
+        assert_eq!(refused.lines().count(), 1, "{refused}");
+        let long = script("head -c 60000 /dev/zero | tr '\\0' a >&2; exit 1", LONGEST);
+        let long = long.expect_err("it fails").to_string();
+        assert_eq!(long.chars().count(), MOST_SHOWN + 1);
+    }
+
     #[test]
     fn a_lock_of_a_commit_that_is_larger_than_a_lock_may_be_is_not_read() {
         let folder = tempfile::tempdir().expect("a folder");
-        let git = |arguments: &[&str]| {
-            let done = Command::new("git")
-                .arg("-C")
-                .arg(folder.path())
-                .args(["-c", "user.name=a", "-c", "user.email=a@example.org"])
-                .args(arguments)
-                .output()
-                .expect("git starts");
-            assert!(done.status.success(), "{done:?}");
-        };
+        let git = |arguments: &[&str]| git_in(folder.path(), arguments);
         let lock = folder.path().join("study.lock");
         git(&["init", "-q"]);
         // Some kilobytes in the repository.

@@ -124,7 +124,12 @@ pub fn history(followed: &Followed<'_>, store: &Store) -> Result<History, GitErr
     let mut unit = None;
     let mut notes: Vec<(String, String)> = Vec::new();
     for (i, commit) in commits.iter().enumerate() {
-        match at(followed, commit, store) {
+        let lock = match lock_at(followed.lock, &commit.id) {
+            // The next commit would take as long.
+            Err(late @ GitError::Late(_)) => return Err(late),
+            lock => lock.map_err(|e| e.to_string()),
+        };
+        match lock.and_then(|lock| at(followed, &lock, store)) {
             Ok((values, own_unit)) => {
                 unit = own_unit.or(unit);
                 for (name, values) in values {
@@ -163,10 +168,9 @@ pub fn history(followed: &Followed<'_>, store: &Store) -> Result<History, GitErr
 type Values = (BTreeMap<String, Vec<f64>>, Option<String>);
 
 /// Reads the figure from the results that the lock of a commit names.
-fn at(followed: &Followed<'_>, commit: &Commit, store: &Store) -> Result<Values, String> {
+fn at(followed: &Followed<'_>, lock: &Lock, store: &Store) -> Result<Values, String> {
     let Followed { table, column, .. } = *followed;
-    let lock = lock_at(followed.lock, &commit.id).map_err(|e| e.to_string())?;
-    let catalogue = Catalogue::read(&lock, store).map_err(|e| e.to_string())?;
+    let catalogue = Catalogue::read(lock, store).map_err(|e| e.to_string())?;
     let query = format!("select * from \"{}\"", table.replace('"', "\"\""));
     let asked = catalogue.ask(&query, store, &Limits::default());
     let (answer, _) = asked.map_err(|error| match error {
@@ -177,7 +181,7 @@ fn at(followed: &Followed<'_>, commit: &Commit, store: &Store) -> Result<Values,
     })?;
     let numbers = answer.float(column);
     let numbers = numbers.map_err(|_| not_a_figure(table, &answer, column))?;
-    let labels = labels_of(&lock, &answer, column);
+    let labels = labels_of(lock, &answer, column);
     if let Some((unknown, _)) = followed.only.iter().find(|(name, _)| !answer.has(name)) {
         return Err(not_a_figure(table, &answer, unknown));
     }
