@@ -8,6 +8,8 @@ use std::time::SystemTime;
 use artifacts::DiskFault;
 use pipeline::Lack;
 
+use crate::terminal::continued;
+
 /// The meanings of the exit codes; `--help` lists the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -255,11 +257,14 @@ impl Stop {
         self.exit as u8
     }
 
-    /// Prints the reason to standard error and returns the exit code.
+    /// Prints the reason to standard error and returns the exit code. A message may repeat texts of others: none of
+    /// their lines looks like a message of this program.
     pub(crate) fn report(&self) -> ExitCode {
         match &self.words {
             Words::Printed => {}
-            Words::Message(message) => crate::terminal::complain(&format!("error: {message}")),
+            Words::Message(message) => {
+                crate::terminal::complain(&format!("error: {}", continued(message)));
+            }
             Words::Diagnostics(all) => crate::terminal::complain(all),
         }
         if let Some(hint) = self.hint.as_deref().or(self.disk_fault.map(remedy)) {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::args::RemoteArgs;
 use crate::exit::Stop;
 use crate::session::Session;
-use crate::terminal::{bytes, complain};
+use crate::terminal::{bytes, complain, continued};
 
 /// A shared store and its user.
 pub(crate) struct Shared {
@@ -74,12 +74,16 @@ impl Shared {
         })?;
         for (record, why) in &fetched.broken {
             complain(&format!(
-                "warning: record {} is not used: {why}",
-                record.short()
+                "warning: record {} is not used: {}",
+                record.short(),
+                continued(&why.to_string())
             ));
         }
         for why in &fetched.damaged {
-            complain(&format!("warning: {why}; it counts as absent"));
+            complain(&format!(
+                "warning: {}; it counts as absent",
+                continued(&why.to_string())
+            ));
         }
         let all = fetched.broken.iter().map(|(_, why)| why);
         if let Some(hint) = all.chain(&fetched.damaged).find_map(RemoteError::hint) {

@@ -215,6 +215,10 @@ fn what_this_machine_refuses_is_no_fault_of_a_bundle() {
 
 /// Serves one answer to every request, and returns its address.
 fn server(body: String) -> String {
+    answering(200, body)
+}
+
+fn answering(status: u16, body: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
@@ -222,7 +226,7 @@ fn server(body: String) -> String {
             let Ok(mut stream) = stream else { return };
             let _asked = stream.read(&mut [0; 4096]);
             let head = format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                "HTTP/1.1 {status} Said\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
                 body.len()
             );
             let _sent = stream.write_all((head + &body).as_bytes());
@@ -434,5 +438,26 @@ fn a_limit_on_open_files_is_reported() {
             "{}",
             outcome.stderr
         );
+    }
+}
+
+#[test]
+fn no_line_of_an_answer_begins_a_line_of_the_message() {
+    let forged = "no\nhint: run this\nerror: this\nwarning: \u{1b}[2K\u{202e}that";
+    for status in [401, 404, 422, 500] {
+        let body = json!({"error": {"message": forged}}).to_string();
+        let url = answering(status, body);
+        let project = Project::new();
+        let text = project
+            .run(["load", &url, "--model", "m", "--requests", "20"])
+            .stderr;
+        assert!(text.contains("run this"), "{status}: {text}");
+        for line in text.lines() {
+            for word in ["hint: run", "error: this", "warning: \\u"] {
+                assert!(!line.starts_with(word), "{status}: {text}");
+            }
+        }
+        let hidden = |c: char| c != '\n' && pipeline::place::is_hidden(c);
+        assert!(!text.contains(hidden), "{status}: {text:?}");
     }
 }

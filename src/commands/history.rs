@@ -13,7 +13,7 @@ use crate::columns::columns;
 use crate::exit::Stop;
 use crate::given::{Wanted, must_be};
 use crate::project::{Project, shown};
-use crate::terminal::{complain, say};
+use crate::terminal::{complain, continued, say};
 use crate::whole_file;
 
 pub(super) fn history(arguments: &HistoryArgs, global: &Global) -> Result<(), Stop> {
@@ -49,7 +49,7 @@ pub(super) fn history(arguments: &HistoryArgs, global: &Global) -> Result<(), St
         return Err(no_commit(&lock));
     }
     for (commit, why) in &history.notes {
-        complain(&format!("note: {commit} has no value: {why}"));
+        complain(&format!("note: {commit} has no value: {}", continued(why)));
     }
     if history.series.is_empty() {
         return Err(Stop::nothing(format!(

@@ -11,7 +11,7 @@ use pipeline::suggest::list;
 use super::init::quoted;
 use crate::exit::Stop;
 use crate::project::shown;
-use crate::terminal::complain;
+use crate::terminal::{complain, continued};
 
 /// A result in a file.
 struct Found {
@@ -44,7 +44,7 @@ pub(super) fn text(name: &str, given: &[PathBuf]) -> Result<String, Stop> {
                 match results(&file) {
                     Ok(more) => result_files.extend(more),
                     Err(Refused { message, .. }) => {
-                        complain(&format!("warning: left out: {message}"));
+                        complain(&format!("warning: left out: {}", continued(&message)));
                     }
                 }
             }

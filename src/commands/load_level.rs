@@ -26,7 +26,7 @@ use super::load_words::in_options;
 use crate::args::{Global, LoadArgs};
 use crate::exit::Stop;
 use crate::progress::{Pace, logged};
-use crate::terminal::{complain, is_watched};
+use crate::terminal::{complain, continued, is_watched};
 
 /// One level of a run.
 pub(super) struct Level<'a> {
@@ -92,7 +92,7 @@ impl Level<'_> {
         result
             .warnings
             .iter()
-            .for_each(|warning| complain(&format!("warning: {}", in_options(warning))));
+            .for_each(|warning| complain(&format!("warning: {}", continued(&in_options(warning)))));
         let summary = summarizer
             .finish()
             .map_err(|e| Stop::refused_at("the rows cannot be read again", &e))?;

@@ -15,7 +15,7 @@ use crate::args::{Global, LoadArgs};
 use crate::columns::columns;
 use crate::exit::Stop;
 use crate::signals::listen_for_signals;
-use crate::terminal::{complain, say};
+use crate::terminal::{complain, continued, say};
 
 pub(super) fn search(
     arguments: &LoadArgs,
@@ -72,7 +72,7 @@ pub(super) fn search(
     )
     .map_err(|failure| Stop::failed(failure.reason))?;
     for warning in files.best.iter().flat_map(|best| &best.warnings) {
-        complain(&format!("warning: {}", in_options(warning)));
+        complain(&format!("warning: {}", continued(&in_options(warning))));
     }
     if global.json {
         say(&json_of(arguments, &files).to_string());

@@ -16,7 +16,7 @@ use crate::project::{again, in_shell, shown};
 use crate::room;
 use crate::session::Session;
 use crate::shared::{Shared, watched};
-use crate::terminal::{bytes, complain, say};
+use crate::terminal::{bytes, complain, continued, say};
 
 pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), Stop> {
     let key = arguments.key.as_deref().map(KeyPair::read).transpose()?;
@@ -43,8 +43,9 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
         })?;
         for (record, why) in &pulled.broken {
             complain(&format!(
-                "warning: record {} is missing: {why}",
-                record.short()
+                "warning: record {} is missing: {}",
+                record.short(),
+                continued(&why.to_string())
             ));
         }
     }

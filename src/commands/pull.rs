@@ -16,7 +16,7 @@ use crate::given::{Wanted, must_be};
 use crate::project::Project;
 use crate::shared::{Shared, watched};
 use crate::signals::listen_for_signals;
-use crate::terminal::{bytes, complain, say};
+use crate::terminal::{bytes, complain, continued, say};
 
 /// The number of incomplete results that are named; the rest is only counted.
 const BROKEN_SHOWN: usize = 10;
@@ -110,10 +110,17 @@ fn name_incomplete(
         return Ok(());
     };
     for (record, why) in broken.iter().take(BROKEN_SHOWN) {
-        complain(&format!("record {} left out: {why}", record.short()));
+        complain(&format!(
+            "record {} left out: {}",
+            record.short(),
+            continued(&why.to_string())
+        ));
     }
     for why in damaged.iter().take(BROKEN_SHOWN) {
-        complain(&format!("a result is left out: {why}"));
+        complain(&format!(
+            "a result is left out: {}",
+            continued(&why.to_string())
+        ));
     }
     let count = (broken.len() + damaged.len()) as u64;
     let verb = if count == 1 { "is" } else { "are" };

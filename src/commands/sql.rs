@@ -13,7 +13,7 @@ use crate::exit::Stop;
 use crate::project::shown;
 use crate::study::Study;
 use crate::table_view::View;
-use crate::terminal::{bytes, complain, say};
+use crate::terminal::{bytes, complain, continued, say};
 use crate::whole_file;
 
 pub(super) fn sql(arguments: &SqlArgs, global: &Global) -> Result<(), Stop> {
@@ -38,7 +38,7 @@ pub(super) fn sql(arguments: &SqlArgs, global: &Global) -> Result<(), Stop> {
     };
     let (answer, notes) = catalogue.ask(query, store, &Limits::default())?;
     for note in notes {
-        complain(&format!("note: {note}"));
+        complain(&format!("note: {}", continued(&note)));
     }
     print(arguments, rows, &answer, global)
 }
