@@ -1,9 +1,8 @@
 //! Arithmetic in a sentence or a cell: a result beside its operands.
 
 mod change;
-mod compare;
 mod equation;
-mod parts;
+mod patterns;
 
 pub(crate) use change::is_change;
 
@@ -32,14 +31,7 @@ pub(crate) fn check(scope: &Scope<'_>) -> Vec<Slip> {
     if scope.numbers.len() >= 2 {
         change::changes(scope, &mut slips);
         equation::equations(scope, &mut slips);
-        parts::parts(scope, &mut slips);
-        parts::shares(scope, &mut slips);
-        compare::comparators(scope, &mut slips);
-        change::multiples(scope, &mut slips);
-        parts::outcomes(scope, &mut slips);
-        parts::listed(scope, &mut slips);
-        equation::rates(scope, &mut slips);
-        compare::nearness(scope, &mut slips);
+        patterns::check(scope, &mut slips);
     }
     slips
 }

@@ -14,7 +14,7 @@ pub(super) const CHANGE: &[&str] = &[
 ];
 
 /// Whether two numbers of one kind of measure can be the ends of a change.
-fn commensurable(a: &Quantity, b: &Quantity) -> bool {
+pub(super) fn commensurable(a: &Quantity, b: &Quantity) -> bool {
     (a.unit.is_empty() || b.unit.is_empty() || a.measure().0 == b.measure().0)
         && a.unit != "x"
         && (a.unit == "%") == (b.unit == "%")
@@ -22,7 +22,7 @@ fn commensurable(a: &Quantity, b: &Quantity) -> bool {
 }
 
 /// The two numbers in the unit of the second.
-fn same_unit(a: &Quantity, b: &Quantity) -> (Quantity, Quantity) {
+pub(super) fn same_unit(a: &Quantity, b: &Quantity) -> (Quantity, Quantity) {
     let mut a = a.clone();
     if !a.unit.is_empty() && !b.unit.is_empty() {
         let factor = a.measure().1 / b.measure().1;
@@ -252,58 +252,12 @@ fn not_the_change(scope: &Scope<'_>, claim: &Quantity, a: &Quantity, b: &Quantit
     }
 }
 
-/// Checks a multiple given as a word: `more than doubles, from 0.31 to 0.78`.
-pub(super) fn multiples(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
-    let mut pairs = (0..scope.numbers.len()).filter_map(|at| ends(scope, at));
-    let (Some(pair), None) = (pairs.next(), pairs.next()) else {
-        return;
-    };
-    let before = words(scope.before(&scope.numbers[pair.at]));
-    // The word is the verb directly before the pair: `doubled from`, `doubles, from`.
-    let [lead @ .., verb, from] = before.as_slice() else {
-        return;
-    };
-    let wanted = match verb.text.as_str() {
-        "double" | "doubled" => 2.0,
-        "triple" | "tripled" => 3.0,
-        "quadruple" | "quadrupled" => 4.0,
-        "halve" | "halved" | "halves" => 0.5,
-        _ => return,
-    };
-    if from.text != "from" || !measured(scope, &pair) {
-        return;
-    }
-    let (a, b) = same_unit(pair.a, pair.b);
-    let (low, high) = spread(&a, &b, |a, b| b / a);
-    let lead: Vec<&str> = lead.iter().rev().take(2).map(|w| w.text.as_str()).collect();
-    let holds = match lead.as_slice() {
-        ["than", "more"] if wanted < 1.0 => low <= wanted,
-        ["than", "more"] => high >= wanted,
-        ["than", "less"] | ["nearly" | "almost" | "barely", ..] => {
-            high >= 0.7 * wanted && low <= 1.02 * wanted.max(1.0 / wanted)
-        }
-        _ => high >= 0.85 * wanted && low <= 1.18 * wanted,
-    };
-    if !holds {
-        slips.push(Slip {
-            start: verb.start + scope.start,
-            end: pair.b.end,
-            message: format!(
-                "from {} to {} is a factor of {}",
-                shown(a.value),
-                shown(b.value),
-                shown(b.value / a.value)
-            ),
-        });
-    }
-}
-
-pub(super) fn rate(number: &Quantity) -> bool {
+fn rate(number: &Quantity) -> bool {
     (number.is_percent() || number.unit == "x") && number.value != 0.0
 }
 
 /// Whether one of the next words marks a number as a change of the same quantity.
-pub(super) fn said_change(scope: &Scope<'_>, claim: &Quantity) -> bool {
+fn said_change(scope: &Scope<'_>, claim: &Quantity) -> bool {
     let next = scope.words_after(claim, 3);
     next.iter()
         .take(2)

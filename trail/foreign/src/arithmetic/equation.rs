@@ -2,7 +2,6 @@
 
 use super::{Scope, Slip};
 use crate::number::{Quantity, shown};
-use crate::words::words;
 
 /// Checks chains `a × b × c = d`, and `a models × b loads, d cells in all`.
 pub(super) fn equations(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
@@ -122,68 +121,4 @@ fn chain(operands: &[Quantity], ops: &[char]) -> (f64, f64) {
     };
     let (a, b) = (value(-1.0), value(1.0));
     (a.min(b), a.max(b))
-}
-
-/// Checks `72,000 requests in 20 minutes (60 req/s)`, and
-/// `86,400 requests take 1,440 s, that is 60 requests per second`.
-pub(super) fn rates(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
-    for three in scope.numbers.windows(3) {
-        let [count, time, rate] = three else { continue };
-        let after: Vec<String> = scope
-            .words_after(rate, 3)
-            .into_iter()
-            .map(|w| w.text)
-            .collect();
-        let spelled =
-            rate.unit.is_empty() && after.get(1..).is_some_and(|w| w == ["per", "second"]);
-        // The count and the rate are of the same thing: `req` and `requests`.
-        let noun = match spelled {
-            true => after.first().map(String::as_str),
-            false => rate
-                .unit
-                .strip_suffix("/s")
-                .filter(|unit| !unit.contains('b')),
-        };
-        let counted = match count.unit.as_str() {
-            "" => scope
-                .words_after(count, 1)
-                .pop()
-                .map_or(String::new(), |word| word.text),
-            unit => unit.to_owned(),
-        };
-        let same = noun.is_some_and(|noun| !noun.is_empty() && counted.starts_with(noun));
-        let joint = words(scope.between(count, time));
-        let joint: Vec<&str> = joint.iter().map(|word| word.text.as_str()).collect();
-        let whole = matches!(
-            joint.as_slice(),
-            [_, "in" | "take" | "took" | "within"] | ["in" | "take" | "took"]
-        );
-        let is_restated = matches!(
-            scope.between(time, rate),
-            "(" | ", that is" | ", i.e." | ", or" | "=" | ", a rate of" | "(that is" | "(i.e."
-        );
-        let (kind, second) = time.measure();
-        if !same || !whole || !is_restated || kind != "time" || time.value <= 0.0 {
-            continue;
-        }
-        let exact = count.is_count() || count.unit == "tok" && count.half == 0.5;
-        let half = if exact { 0.0 } else { count.half };
-        let unit = second * rate.measure().1;
-        let low = (count.value - half) / ((time.value + time.half) * unit);
-        let high = (count.value + half) / ((time.value - time.half).max(1e-12) * unit);
-        if !rate.agrees(low, high) {
-            let seconds = time.value * second;
-            slips.push(Slip {
-                start: count.start,
-                end: rate.end,
-                message: format!(
-                    "{} does not follow: {} in {} s is {} per second",
-                    scope.quote(rate.start, rate.end),
-                    shown(count.value),
-                    shown(seconds),
-                    shown(count.value / seconds)
-                ),
-            });
-        }
-    }
 }
