@@ -223,7 +223,9 @@ impl<'a> Tracer<'a> {
         derivations.retain(|(score, _, _)| *score >= ENOUGH);
         derivations.sort_by(|a, b| b.0.total_cmp(&a.0));
         derivations.dedup_by(|b, a| {
-            a.1 == b.1 && a.2.rows == b.2.rows && a.2.column == b.2.column && a.2.how == b.2.how
+            let (a_formula, b_formula) = (&a.2.formula, &b.2.formula);
+            (a.1, &a.2.rows, a_formula.column, a_formula.how)
+                == (b.1, &b.2.rows, b_formula.column, b_formula.how)
         });
         let candidates = derivations.len();
         let mut sources: Vec<Derivation> = derivations
@@ -235,7 +237,7 @@ impl<'a> Tracer<'a> {
             sources = self.by_value(stated, digits);
         }
         let status = match derivations.first() {
-            Some((_, _, derived)) if derived.how == How::Cell => Status::Cell,
+            Some((_, _, derived)) if derived.formula.how == How::Cell => Status::Cell,
             Some(_) => Status::Derived,
             None if sources.is_empty() => Status::NotFound,
             None => Status::ValueOnly,
@@ -268,31 +270,25 @@ impl<'a> Tracer<'a> {
                 overlap(name, said) as f64 / name.len().max(1) as f64
             })
         };
-        let named = column(derived.column) + derived.against.map_or(0.0, column);
-        let (cost, names) = derived.how.cost_and_names();
-        let is_named = derived.how == How::Cell || names.iter().any(|name| said.contains(*name));
-        let by = if derived.by.is_empty() || said_all(&derived.by, said) {
-            0.0
-        } else {
-            1.5
-        };
-        let between = if derived.against.is_some() { 1.0 } else { 0.0 };
+        let formula = &derived.formula;
+        let named = column(formula.column) + formula.against.map_or(0.0, column);
+        let (cost, names) = formula.how.cost_and_names();
+        let is_named = formula.how == How::Cell || names.iter().any(|name| said.contains(*name));
+        let by = !formula.by.is_empty() && !said_all(&formula.by, said);
         2.0 * named
             + 1.5 * keys.iter().map(|key| key.0).collect::<BTreeSet<_>>().len() as f64
             + 0.8 * digits.min(4) as f64
             + if is_named { 1.0 } else { -0.5 }
             - cost
-            - by
-            - between
+            - if by { 1.5 } else { 0.0 }
+            - if formula.against.is_some() { 1.0 } else { 0.0 }
     }
 
     fn source(&self, at: usize, derived: &Derived) -> Derivation {
         let table = self.sources[at].table;
-        let places = derived
-            .rows
-            .iter()
-            .take(4)
-            .map(|row| table.place(*row, derived.column))
+        let cells = derived.rows.iter().take(4);
+        let places = cells
+            .map(|row| table.place(*row, derived.formula.column))
             .collect();
         Derivation {
             formula: derived.in_words(table),
@@ -308,10 +304,8 @@ impl<'a> Tracer<'a> {
         }
         let mut matching = Vec::new();
         for scale in [1.0, 0.01, 100.0, 1e-3, 1e3] {
-            let (low, high) = (
-                (stated.value - stated.half) * scale,
-                (stated.value + stated.half) * scale,
-            );
+            let low = (stated.value - stated.half) * scale;
+            let high = (stated.value + stated.half) * scale;
             let from = self.values.partition_point(|value| value.0 < low);
             for (value, at, row, column) in self.values[from..]
                 .iter()

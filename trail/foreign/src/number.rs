@@ -80,6 +80,12 @@ pub(crate) fn spread(a: &Quantity, b: &Quantity, f: impl Fn(f64, f64) -> f64) ->
     )
 }
 
+/// The median of sorted values; there must be at least one.
+pub(crate) fn median(sorted: &[f64]) -> f64 {
+    let n = sorted.len();
+    f64::midpoint(sorted[n / 2], sorted[(n - 1) / 2])
+}
+
 /// Formats a number for a message, with at most six significant digits.
 pub(crate) fn shown(value: f64) -> String {
     if !value.is_finite() {
@@ -224,6 +230,13 @@ fn power_of_ten(rest: &str) -> Option<(f64, usize)> {
     let exponent = digits.parse::<i32>().ok()?;
     let length = power.get(0).map_or(0, |m| m.end());
     Some((10f64.powi(exponent.clamp(-300, 300)), length))
+}
+
+/// The unit that a text names, if it names nothing else.
+pub(crate) fn unit_named(text: &str) -> Option<String> {
+    let probe = format!("1 {text}");
+    let number = quantities(&probe).into_iter().next()?;
+    (number.end == probe.len() && !number.unit.is_empty()).then_some(number.unit)
 }
 
 /// The unit or the power at the start of the text after a number.

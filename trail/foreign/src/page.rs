@@ -3,8 +3,8 @@
 
 use pulldown_cmark::{Options, Parser, html::push_html};
 
-use crate::coverage::{Coverage, Status, Traced};
-use crate::finding::Audit;
+use crate::coverage::{Derivation, Status, Traced};
+use crate::finding::{Audit, Finding};
 use crate::number::shown;
 
 /// The page in Markdown: the findings, a summary, and a table for each status, worst first.
@@ -14,34 +14,58 @@ pub fn markdown(audit: &Audit) -> String {
         escaped(&audit.report)
     );
     if let Some(coverage) = &audit.coverage {
-        summary(coverage, &mut page);
+        let line = |status: &Status| {
+            let count = coverage.count(*status).to_string();
+            vec![
+                status.name().to_owned(),
+                count,
+                title_and_advice(*status).1.to_owned(),
+            ]
+        };
+        let mut lines: Vec<Vec<String>> = Status::ALL.iter().map(line).collect();
+        lines.push(vec![
+            "all".to_owned(),
+            coverage.numbers.len().to_string(),
+            String::new(),
+        ]);
+        table(
+            &mut page,
+            "| status | numbers | what to do |\n|---|---:|---|\n",
+            lines,
+        );
     }
     if !audit.findings.is_empty() {
-        page.push_str("## Findings\n\n| line | kind | finding | quote |\n|---:|---|---|---|\n");
-        for finding in &audit.findings {
-            page.push_str(&format!(
-                "| {} | {} | {} | {} |\n",
-                finding.line,
-                finding.rule,
-                escaped(&finding.message),
-                escaped(&short(&finding.quote))
-            ));
-        }
-        page.push('\n');
+        page.push_str("## Findings\n\n");
+        let line = |finding: &Finding| {
+            let (message, quote) = (escaped(&finding.message), escaped(&short(&finding.quote)));
+            vec![
+                finding.line.to_string(),
+                finding.rule.to_string(),
+                message,
+                quote,
+            ]
+        };
+        let header = "| line | kind | finding | quote |\n|---:|---|---|---|\n";
+        table(&mut page, header, audit.findings.iter().map(line));
     }
-    if let Some(coverage) = &audit.coverage {
-        for status in Status::ALL {
-            let numbers: Vec<&Traced> = coverage
-                .numbers
-                .iter()
-                .filter(|number| number.status == status)
-                .collect();
-            if !numbers.is_empty() {
-                section(status, &numbers, &mut page);
-            }
+    let numbers = audit.coverage.iter().flat_map(|coverage| &coverage.numbers);
+    for status in Status::ALL {
+        let of_status = |number: &&Traced| number.status == status;
+        let numbers: Vec<&Traced> = numbers.clone().filter(of_status).collect();
+        if !numbers.is_empty() {
+            section(status, &numbers, &mut page);
         }
     }
     page
+}
+
+/// Appends a table: its header, and lines of cells.
+fn table(page: &mut String, header: &str, lines: impl IntoIterator<Item = Vec<String>>) {
+    page.push_str(header);
+    for cells in lines {
+        page.push_str(&format!("| {} |\n", cells.join(" | ")));
+    }
+    page.push('\n');
 }
 
 /// The title of the numbers with a status, and what to do about them.
@@ -56,64 +80,47 @@ fn title_and_advice(status: Status) -> (&'static str, &'static str) {
     }
 }
 
-fn summary(coverage: &Coverage, page: &mut String) {
-    page.push_str("| status | numbers | what to do |\n|---|---:|---|\n");
-    for status in Status::ALL {
-        let (name, count) = (status.name(), coverage.count(status));
-        let advice = title_and_advice(status).1;
-        page.push_str(&format!("| {name} | {count} | {advice} |\n"));
-    }
-    page.push_str(&format!("| all | {} | |\n\n", coverage.numbers.len()));
-}
-
 fn section(status: Status, numbers: &[&Traced], page: &mut String) {
-    let title = title_and_advice(status).0;
-    page.push_str(&format!("## {title}\n\n"));
+    page.push_str(&format!("## {}\n\n", title_and_advice(status).0));
     if status == Status::NotFound {
-        page.push_str("| line | numbers | in |\n|---:|---|---|\n");
-        for group in numbers.chunk_by(|a, b| (a.line, &a.context) == (b.line, &b.context)) {
+        let groups = numbers.chunk_by(|a, b| (a.line, &a.context) == (b.line, &b.context));
+        let line = |group: &[&Traced]| {
             let all: Vec<String> = group.iter().map(|number| escaped(&number.number)).collect();
-            page.push_str(&format!(
-                "| {} | {} | {} |\n",
-                group[0].line,
-                all.join(", "),
-                escaped(&short(&group[0].context))
-            ));
-        }
-        page.push('\n');
-        return;
+            let context = escaped(&short(&group[0].context));
+            vec![group[0].line.to_string(), all.join(", "), context]
+        };
+        let header = "| line | numbers | in |\n|---:|---|---|\n";
+        return table(page, header, groups.map(line));
     }
-    page.push_str(
-        "| line | number | in | source | value | other sources |\n|---:|---:|---|---|---:|---|\n",
-    );
-    for number in numbers {
-        let lines: Vec<String> = number
-            .sources
-            .iter()
-            .map(|source| {
-                let places: Vec<String> =
-                    source.places.iter().map(|place| escaped(place)).collect();
-                format!("{}<br>{}", escaped(&source.formula), places.join("<br>"))
-            })
-            .collect();
+    let line = |number: &&Traced| {
+        let source = |source: &Derivation| {
+            let parts = std::iter::once(&source.formula).chain(&source.places);
+            parts
+                .map(|part| escaped(part))
+                .collect::<Vec<_>>()
+                .join("<br>")
+        };
+        let mut sources: Vec<String> = number.sources.iter().map(source).collect();
+        let more = number.candidates.saturating_sub(sources.len());
+        if more > 0 {
+            sources.push(format!("and {more} more"));
+        }
         let value = number
             .sources
             .first()
             .map_or(String::new(), |source| shown(source.value));
-        let more = number.candidates.saturating_sub(number.sources.len());
-        let mut others = lines.get(1..).unwrap_or(&[]).join("<br>");
-        if more > 0 {
-            others.push_str(&format!("<br>and {more} more"));
-        }
-        let first = lines.first().map_or("", String::as_str);
-        page.push_str(&format!(
-            "| {} | {} | {} | {first} | {value} | {others} |\n",
-            number.line,
+        vec![
+            number.line.to_string(),
             escaped(&number.number),
-            escaped(&short(&number.context))
-        ));
-    }
-    page.push('\n');
+            escaped(&short(&number.context)),
+            sources.first().cloned().unwrap_or_default(),
+            value,
+            sources.get(1..).unwrap_or(&[]).join("<br>"),
+        ]
+    };
+    let header =
+        "| line | number | in | source | value | other sources |\n|---:|---:|---|---|---:|---|\n";
+    table(page, header, numbers.iter().map(line));
 }
 
 /// The page as HTML.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::claims::header_unit;
-use crate::number::{Quantity, measure};
+use crate::number::{Quantity, measure, median};
 use crate::table::Table;
 use crate::words::{normal, words};
 
@@ -71,19 +71,42 @@ impl How {
     }
 }
 
-/// A value that follows from the data: how, from which column and rows.
-#[derive(Debug, Clone)]
-pub(crate) struct Derived {
+/// How a value follows from a column, whatever the rows. The rows of a report's table can share it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Formula {
     pub(crate) how: How,
     pub(crate) column: usize,
     /// The second column of a difference, ratio or change between columns.
     pub(crate) against: Option<usize>,
     /// The key that was fixed or compared in addition to the named ones.
     pub(crate) by: String,
+}
+
+/// A value that follows from rows of the data.
+#[derive(Debug, Clone)]
+pub(crate) struct Derived {
+    pub(crate) formula: Formula,
     pub(crate) value: f64,
     /// The unit of its column; a share can be a percentage, a ratio has none.
     pub(crate) unit: String,
     pub(crate) rows: Vec<usize>,
+}
+
+impl Derived {
+    /// A value from one column.
+    fn new(how: How, column: usize, by: String, value: f64, unit: &str, rows: &[usize]) -> Self {
+        Self {
+            formula: Formula {
+                how,
+                column,
+                against: None,
+                by,
+            },
+            value,
+            unit: unit.to_owned(),
+            rows: rows.to_vec(),
+        }
+    }
 }
 
 impl<'a> KeyedTable<'a> {
@@ -102,20 +125,17 @@ impl<'a> KeyedTable<'a> {
                 keys.push(column);
                 continue;
             }
-            let mut distinct = BTreeSet::new();
-            let whole = (0..table.rows.len()).all(|row| {
-                table.plain(row, column).is_some_and(|n| {
-                    n.is_count() && n.value < 1e7 && {
-                        distinct.insert(n.value as u64);
-                        true
-                    }
-                })
+            let counts = (0..table.rows.len()).map(|row| {
+                let count = table.plain(row, column);
+                count.filter(|n| n.is_count() && n.value < 1e7)
             });
-            if whole
-                && (column == 0 && distinct.len() == table.rows.len()
+            let distinct: Option<BTreeSet<u64>> =
+                counts.map(|n| n.map(|n| n.value as u64)).collect();
+            if distinct.is_some_and(|distinct| {
+                (column == 0 && distinct.len() == table.rows.len()
                     || distinct.len() * 2 <= table.rows.len())
-                && distinct.len() <= 64
-            {
+                    && distinct.len() <= 64
+            }) {
                 keys.push(column);
                 source.levels.push(column);
             }
@@ -128,8 +148,9 @@ impl<'a> KeyedTable<'a> {
             let mut codes = Vec::with_capacity(table.rows.len());
             let mut indices: BTreeMap<String, usize> = BTreeMap::new();
             for row in 0..table.rows.len() {
-                let text = table.cell(row, column).map_or("", |cell| &cell.text);
-                let name = if source.levels.contains(&column) {
+                let text = table.text(row, column);
+                let level = source.levels.contains(&column);
+                let name = if level {
                     text.trim().replace(',', "")
                 } else {
                     normal(text)
@@ -137,7 +158,7 @@ impl<'a> KeyedTable<'a> {
                 let next = indices.len();
                 codes.push(*indices.entry(name.clone()).or_insert(next));
                 if !name.is_empty() {
-                    if !source.levels.contains(&column) {
+                    if !level {
                         source.names.entry(name.clone()).or_default().insert(column);
                     }
                     source.rows.entry((column, name)).or_default().push(row);
@@ -161,31 +182,27 @@ impl<'a> KeyedTable<'a> {
             let taken = (1..=LONGEST_NAME.min(words.len() - at))
                 .rev()
                 .find_map(|length| {
-                    let name = words[at..at + length]
+                    let name: Vec<&str> = words[at..at + length]
                         .iter()
                         .map(|word| word.text.as_str())
-                        .collect::<Vec<_>>()
-                        .join(" ");
+                        .collect();
+                    let name = name.join(" ");
                     let plain = name.len() < 2 || length == 1 && COMMON.contains(&name.as_str());
                     let columns = self.names.get(&name).filter(|_| !plain)?;
                     mentioned.extend(columns.iter().map(|column| (*column, name.clone())));
                     Some(length)
                 });
-            if taken.is_none()
-                && let Some(next) = words.get(at + 1)
-                && next.text.bytes().all(|b| b.is_ascii_digit())
-            {
+            if let (None, Some(next)) = (taken, words.get(at + 1)) {
+                let (one, other) = (&words[at].text, &next.text);
+                let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
                 let joined = &text[words[at].end..next.start];
-                let said = joined.trim() == "=" || joined == " ";
-                mentioned.extend(self.level(&words[at].text, &next.text).filter(|_| said));
-            }
-            // As in `8 clients`.
-            if taken.is_none()
-                && let Some(next) = words.get(at + 1)
-                && words[at].text.bytes().all(|b| b.is_ascii_digit())
-                && next.text.len() > 1
-            {
-                mentioned.extend(self.level(&next.text, &words[at].text));
+                if digits(other) && (joined.trim() == "=" || joined == " ") {
+                    mentioned.extend(self.level(one, other));
+                }
+                // As in `8 clients`.
+                if digits(one) && other.len() > 1 {
+                    mentioned.extend(self.level(other, one));
+                }
             }
             at += taken.unwrap_or(1);
         }
@@ -261,15 +278,8 @@ impl<'a> KeyedTable<'a> {
             return out;
         }
         let first = self.values.first().map_or(0, |value| value.0);
-        out.push(Derived {
-            how: How::Count,
-            column: first,
-            against: None,
-            by: String::new(),
-            value: rows.len() as f64,
-            unit: String::new(),
-            rows: rows.clone(),
-        });
+        let n = rows.len() as f64;
+        out.push(Derived::new(How::Count, first, String::new(), n, "", &rows));
         for (column, _, unit) in &self.values {
             let (held, mut values): (Vec<usize>, Vec<f64>) = rows
                 .iter()
@@ -282,24 +292,17 @@ impl<'a> KeyedTable<'a> {
                 [value] => vec![(How::Cell, *value)],
                 [least, .., most] => vec![
                     (How::Mean, sum / n as f64),
-                    (
-                        How::Median,
-                        f64::midpoint(values[(n - 1) / 2], values[n / 2]),
-                    ),
+                    (How::Median, median(&values)),
                     (How::Sum, sum),
                     (How::Least, *least),
                     (How::Most, *most),
                 ],
             };
-            out.extend(statistics.into_iter().map(|(how, value)| Derived {
-                how,
-                column: *column,
-                against: None,
-                by: String::new(),
-                value,
-                unit: unit.clone(),
-                rows: held.clone(),
-            }));
+            out.extend(
+                statistics.into_iter().map(|(how, value)| {
+                    Derived::new(how, *column, String::new(), value, unit, &held)
+                }),
+            );
         }
         self.split(keys, &rows, &mut out);
         if let [row] = rows.as_slice() {
@@ -329,18 +332,12 @@ impl<'a> KeyedTable<'a> {
                         means.push((&names[*code], sum / n as f64, rows));
                     }
                 }
-                out.extend(means.iter().map(|(name, mean, rows)| Derived {
-                    how: if rows.len() == 1 {
-                        How::Cell
-                    } else {
-                        How::Mean
-                    },
-                    column: *value,
-                    against: None,
-                    by: format!("{key}={name}"),
-                    value: *mean,
-                    unit: unit.clone(),
-                    rows: rows.to_vec(),
+                out.extend(means.iter().map(|(name, mean, rows)| {
+                    let how = match rows.len() {
+                        1 => How::Cell,
+                        _ => How::Mean,
+                    };
+                    Derived::new(how, *value, format!("{key}={name}"), *mean, unit, rows)
                 }));
                 // Two sides: the named ones, or the only two.
                 if groups.len() > 2 && asked < 2 || groups.len() > 4 {
@@ -386,49 +383,29 @@ fn push_compared(
         (How::Change, 100.0 * (x - y) / y, "%"),
     ] {
         if value.is_finite() {
-            out.push(Derived {
-                how,
-                column,
-                against,
-                by: by.to_owned(),
-                value,
-                unit: unit.to_owned(),
-                rows: rows.to_vec(),
-            });
+            let mut derived = Derived::new(how, column, by.to_owned(), value, unit, rows);
+            derived.formula.against = against;
+            out.push(derived);
         }
     }
 }
 
-/// One derivation, common to all rows of a report's table: the data table, how, the columns, the key.
-pub(crate) type Signature = (usize, How, usize, Option<usize>, String);
-
 impl Derived {
-    /// The part that it shares with the derivations of other rows; `at` is the data table.
-    pub(crate) fn signature(&self, at: usize) -> Signature {
-        (at, self.how, self.column, self.against, self.by.clone())
-    }
-
-    /// Whether it has this signature, given the same data table.
-    pub(crate) fn is(&self, (_, how, column, against, by): &Signature) -> bool {
-        (self.how, self.column, self.against) == (*how, *column, *against) && self.by == *by
-    }
-
     /// Whether a printed number can be this value, within the rounding of its last digit and in its unit.
     pub(crate) fn gives(&self, stated: &Quantity) -> bool {
-        let fits = |value: f64| {
-            let slack = if stated.rough {
-                stated.slack()
-            } else {
-                stated.half
-            };
-            (stated.value - value).abs() <= slack * (1.0 + 1e-9) + 1e-12 * value.abs()
+        let slack = if stated.rough {
+            stated.slack()
+        } else {
+            stated.half
         };
-        let sides = matches!(self.how, How::Difference | How::Change);
+        let fits =
+            |value: f64| (stated.value - value).abs() <= slack * (1.0 + 1e-9) + 1e-12 * value.abs();
+        let sides = matches!(self.formula.how, How::Difference | How::Change);
         let both = |value: f64| fits(value) || sides && !stated.signed && fits(-value);
         let (kind, factor) = measure(&self.unit);
         let (stated_kind, stated_factor) = stated.measure();
         let by = |scales: &[f64]| scales.iter().any(|scale| both(self.value * scale));
-        match self.how {
+        match self.formula.how {
             How::Count => by(&[1.0]),
             How::Ratio => by(&[if stated.is_percent() { 100.0 } else { 1.0 }]),
             How::Change => (stated.is_percent() || stated.unit.is_empty()) && by(&[1.0]),
@@ -441,19 +418,25 @@ impl Derived {
 
     /// Returns the formula in words.
     pub(crate) fn in_words(&self, table: &Table) -> String {
-        let column = table.name(self.column);
-        let mut by = String::new();
-        if !self.by.is_empty() {
-            by = format!(" ({})", self.by);
-        }
-        if let Some(other) = self.against.map(|other| table.name(other)) {
-            return match self.how {
+        let Formula {
+            how,
+            column,
+            against,
+            by,
+        } = &self.formula;
+        let column = table.name(*column);
+        let by = match by.as_str() {
+            "" => String::new(),
+            by => format!(" ({by})"),
+        };
+        if let Some(other) = against.map(|other| table.name(other)) {
+            return match how {
                 How::Difference => format!("`{column}` − `{other}`"),
                 How::Ratio => format!("`{column}` / `{other}`"),
                 _ => format!("change from `{other}` to `{column}` in %"),
             };
         }
-        let name = match self.how {
+        let name = match how {
             How::Cell => return format!("`{column}`{by}"),
             How::Count => return format!("number of rows{by}"),
             How::Change => return format!("change of `{column}` in %{by}"),

@@ -7,35 +7,30 @@ use percent_encoding::percent_decode_str;
 
 use crate::document::{Document, List};
 use crate::finding::{Finding, Rule};
-use crate::number::quantities;
+use crate::number::unit_named;
 use crate::words::{Word, words};
 
 /// Checks the structure of a document.
 pub(crate) fn check(document: &Document) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let mut broken = |place, quote: &str, message: String, cause: &str| {
+        findings.push(Finding::new(
+            Rule::Structure,
+            place,
+            quote,
+            message,
+            cause.to_owned(),
+        ));
+    };
     for lost in &document.lost {
         let (own, header) = lost.cells;
         let message = format!("{own} cells under a header of {header}: the rest is not shown");
         let cause = format!("table of line {}", lost.table);
-        let place = (lost.line, 1);
-        findings.push(Finding::new(
-            Rule::Structure,
-            place,
-            &lost.text,
-            message,
-            cause,
-        ));
+        broken((lost.line, 1), &lost.text, message, &cause);
     }
     if let Some(line) = document.open_fence {
-        let message = "no fence closes this code: all that follows is shown as code".to_owned();
-        let cause = "fence".to_owned();
-        findings.push(Finding::new(
-            Rule::Structure,
-            (line, 1),
-            "```",
-            message,
-            cause,
-        ));
+        let message = "no fence closes this code: all that follows is shown as code";
+        broken((line, 1), "```", message.to_owned(), "fence");
     }
     fragments(document, &mut findings);
     for list in &document.lists {
@@ -122,7 +117,8 @@ fn count(text: &str) -> Option<(usize, usize, usize, String)> {
         };
         let mut nouns = words[at + 1..].iter().take(3).take_while(near);
         let noun = nouns.find(|next| {
-            is_plural(text, next) && !is_unit(&text[next.start..next.end].to_lowercase())
+            is_plural(text, next)
+                && unit_named(&text[next.start..next.end].to_lowercase()).is_none()
         })?;
         let after = &text[word.end..];
         if count.is_some()
@@ -236,11 +232,4 @@ fn enumerations(document: &Document, findings: &mut Vec<Finding>) {
             findings.push(Finding::new(Rule::Total, place, quote, message, cause));
         }
     }
-}
-
-/// Whether a word is a unit, so that a number before it is not a count.
-fn is_unit(word: &str) -> bool {
-    quantities(&format!("1 {word}"))
-        .first()
-        .is_some_and(|number| !number.unit.is_empty())
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::claims::lexicon::{canonical, is_statistic, more_is_better};
 use crate::claims::sentence::Mention;
-use crate::number::{Quantity, quantities};
+use crate::number::{Quantity, quantities, unit_named};
 use crate::table::Table;
 use crate::words::{normal, words};
 
@@ -112,12 +112,8 @@ struct Column {
 pub(crate) fn header_unit(header: &str) -> (String, String) {
     let header = &header.trim().replace('_', " ");
     let unit = |text: &str| {
-        let text = text.trim().trim_matches(['(', ')', '[', ']', ',']).trim();
-        let probe = format!("1 {text}");
-        quantities(&probe)
-            .first()
-            .filter(|n| n.end == probe.len() && !n.unit.is_empty())
-            .map(|n| n.unit.clone())
+        let text = text.trim().trim_matches(['(', ')', '[', ']', ',']);
+        unit_named(text.trim())
     };
     for mark in ['(', '['] {
         if let Some(at) = header.rfind(mark)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Asked, LISTED, Status, Traced, Tracer};
 use crate::finding::{Evidence, Finding, Rule};
 use crate::number::{Quantity, quantities, shown};
-use crate::source::{Derived, How, Key, KeyedTable, Signature};
+use crate::source::{Derived, Formula, How, Key, KeyedTable};
 use crate::table::Table;
 
 /// Columns of counts that match a level column of the data, with that column.
@@ -22,6 +22,9 @@ fn like_columns(table: &Table, source: &KeyedTable<'_>) -> BTreeMap<usize, usize
         })
         .collect()
 }
+
+/// A data table, and the formula by which it yields a column.
+type Signature = (usize, Formula);
 
 /// The maximum number of derivations that are compared with every cell of a column.
 const MOST_SIGNATURES: usize = 8;
@@ -124,7 +127,7 @@ impl Tracer<'_> {
             for (at, keys) in named {
                 let fits = |derived: &&Derived| derived.gives(stated);
                 for derived in self.derive(at, keys).iter().filter(fits) {
-                    let counts = tally.entry(derived.signature(at)).or_default();
+                    let counts = tally.entry((at, derived.formula.clone())).or_default();
                     counts.0 += 1;
                     counts.1.insert(stated.value.to_bits());
                 }
@@ -135,13 +138,13 @@ impl Tracer<'_> {
             .into_iter()
             .map(|(signature, (yes, _))| (signature, yes))
             .collect();
-        most.sort_by_key(|(signature, yes)| (std::cmp::Reverse(*yes), signature.1));
+        most.sort_by_key(|(signature, yes)| (std::cmp::Reverse(*yes), signature.1.how));
         most.truncate(MOST_SIGNATURES);
         most.into_iter().find_map(|(signature, yes)| {
             let mut no = 0;
             for (stated, asked) in &filled {
                 let mut derived = self.derive(signature.0, &asked[signature.0]).iter();
-                let there = derived.find(|derived| derived.is(&signature));
+                let there = derived.find(|derived| derived.formula == signature.1);
                 no += usize::from(there.is_some_and(|derived| !derived.gives(stated)));
             }
             (yes >= 3 * no).then_some(signature)
@@ -162,16 +165,15 @@ impl Tracer<'_> {
         let derivation = self
             .derive(*at, &asked[*at])
             .iter()
-            .find(|derived| derived.is(signature));
+            .find(|derived| derived.formula == signature.1);
         let Some(derived) = derivation.cloned() else {
             return;
         };
         let source = self.source(*at, &derived);
         if derived.gives(stated) {
-            traced.status = if derived.how == How::Cell {
-                Status::Cell
-            } else {
-                Status::Derived
+            traced.status = match derived.formula.how {
+                How::Cell => Status::Cell,
+                _ => Status::Derived,
             };
             traced.sources.retain(|other| *other != source);
             traced.sources.insert(0, source);

@@ -103,7 +103,7 @@ pub(super) fn read(reader: &mut Reader<'_>, base: usize, end: usize) {
     parts(source, |part| match part {
         Part::Start(name, attributes, span) => html.start(&name, &attributes, span),
         Part::End(name) => html.end(&name),
-        Part::Text(text, start) if html.skip.is_none() => html.text(&text, start),
+        Part::Text(text, span) if html.skip.is_none() => html.text(&text, span),
         Part::Text(..) => {}
     });
     while !html.grids.is_empty() {
@@ -194,7 +194,7 @@ impl Html<'_, '_> {
             "code" | "kbd" | "samp" => self.reader.literal = true,
             "br" => self.space(),
             // `10<sup>3</sup>` is no 103.
-            "sup" => self.text("^", at),
+            "sup" => self.text("^", span),
             "a" => {
                 if let Some(prose) = &mut self.reader.inline {
                     prose.linked = true;
@@ -266,55 +266,28 @@ impl Html<'_, '_> {
         }
     }
 
-    /// Appends text with blanks collapsed. Its offset is that of its source, in which entities are longer.
-    fn text(&mut self, text: &str, start: usize) {
+    /// Appends text with blanks collapsed. The offset of a word is that of its source, in which entities are longer.
+    fn text(&mut self, text: &str, span: Span<usize>) {
         if let Some((_, code)) = &mut self.reader.code {
             code.push_str(text);
             return;
         }
-        if self
-            .grids
-            .last()
-            .is_some_and(|grid| !grid.layout && grid.open.is_none())
-            && text.trim().is_empty()
-        {
+        let between = |grid: &Grid| !grid.layout && grid.open.is_none();
+        if self.grids.last().is_some_and(between) && text.trim().is_empty() {
             return;
         }
-        let source = self.source;
-        let mut at = start;
-        let mut run = String::new();
-        let mut from = at;
-        for c in text.chars() {
-            let here = at;
-            let rest = source.get(at..).unwrap_or("");
-            let literal = rest.starts_with(c).then_some(c.len_utf8());
-            let entity = entity(rest);
-            let blank = c.is_whitespace();
-            let exact = entity.is_none() && literal.is_some() && !blank;
-            at += entity.or(literal).unwrap_or(0);
-            if !exact {
-                self.run(&mut run, from);
+        let (source, mut at) = (self.source, span.start);
+        for piece in text.split_inclusive(char::is_whitespace) {
+            let word = piece.trim_end();
+            if !word.is_empty() {
+                let ahead = source.get(at..span.end).unwrap_or("");
+                at += ahead.find(word).unwrap_or(0);
+                self.reader.text(word, self.base + at, self.reader.literal);
+                at += ahead.find(word).map_or(0, |_| word.len());
             }
-            if exact {
-                if run.is_empty() {
-                    from = here;
-                }
-                run.push(c);
-            } else if blank {
+            if word.len() < piece.len() {
                 self.space();
-            } else {
-                self.run(&mut c.to_string(), here);
             }
-        }
-        self.run(&mut run, from);
-    }
-
-    /// Hands a run of text to the reader.
-    fn run(&mut self, run: &mut String, offset: usize) {
-        if !run.is_empty() {
-            let literal = self.reader.literal;
-            self.reader.text(run, self.base + offset, literal);
-            run.clear();
         }
     }
 
@@ -469,12 +442,4 @@ fn settle(below: &mut BTreeMap<usize, (usize, Cell)>, row: &mut Spread) {
             below.remove(&column);
         }
     }
-}
-
-/// The length of the entity at the start of a text.
-fn entity(text: &str) -> Option<usize> {
-    let inside = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'#';
-    let name = text.strip_prefix('&')?.as_bytes();
-    let length = name.iter().take(40).take_while(inside).count();
-    (length > 0 && name.get(length) == Some(&b';')).then_some(length + 2)
 }

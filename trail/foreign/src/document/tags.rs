@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fmt;
+use std::io;
 
 use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
 use html5gum::{Reader, Span, Tokenizer};
@@ -14,8 +14,8 @@ pub(super) enum Part {
     Start(String, BTreeMap<String, String>, Span<usize>),
     /// The name of an end tag.
     End(String),
-    /// Characters with entities resolved, and where they begin.
-    Text(String, usize),
+    /// Characters with entities resolved, and the offsets of their source.
+    Text(String, Span<usize>),
 }
 
 /// The attributes that the audit uses.
@@ -23,18 +23,6 @@ const USED: &[&[u8]] = &[b"id", b"name", b"href", b"colspan", b"rowspan"];
 
 /// The maximum number of attributes of a tag.
 const MOST_ATTRIBUTES: usize = 100;
-
-/// Stands for a tag with too many attributes.
-#[derive(Debug)]
-struct Overlong;
-
-impl fmt::Display for Overlong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("too many attributes")
-    }
-}
-
-impl std::error::Error for Overlong {}
 
 /// The rest of the text. It fails when a tag has too many attributes.
 struct Rest<'a> {
@@ -44,9 +32,9 @@ struct Rest<'a> {
 }
 
 impl Rest<'_> {
-    fn take(&mut self, length: usize) -> Result<&[u8], Overlong> {
+    fn take(&mut self, length: usize) -> Result<&[u8], io::Error> {
         if self.attributes.get() > MOST_ATTRIBUTES {
-            return Err(Overlong);
+            return Err(io::Error::other("too many attributes"));
         }
         let from = self.at.get();
         self.at.set(from + length);
@@ -55,16 +43,16 @@ impl Rest<'_> {
 }
 
 impl Reader for Rest<'_> {
-    type Error = Overlong;
+    type Error = io::Error;
 
-    fn read_byte(&mut self) -> Result<Option<u8>, Overlong> {
+    fn read_byte(&mut self) -> Result<Option<u8>, io::Error> {
         if self.at.get() == self.text.len() {
             return Ok(None);
         }
         self.take(1).map(|byte| byte.first().copied())
     }
 
-    fn try_read_string(&mut self, text: &[u8], case_sensitive: bool) -> Result<bool, Overlong> {
+    fn try_read_string(&mut self, text: &[u8], case_sensitive: bool) -> Result<bool, io::Error> {
         let next = self.text[self.at.get()..].get(..text.len());
         let matches_text = next
             .is_some_and(|next| next == text || !case_sensitive && next.eq_ignore_ascii_case(text));
@@ -78,7 +66,7 @@ impl Reader for Rest<'_> {
         &'b mut self,
         needle: &[u8],
         _: &'b mut [u8; 4],
-    ) -> Result<Option<&'b [u8]>, Overlong> {
+    ) -> Result<Option<&'b [u8]>, io::Error> {
         let rest = &self.text[self.at.get()..];
         if rest.is_empty() {
             return Ok(None);
@@ -100,6 +88,10 @@ pub(super) fn parts(text: &str, mut each: impl FnMut(Part)) {
             attributes: &attributes,
         };
         let mut tag = (String::new(), 0, BTreeMap::new(), String::new());
+        let within = |start, end| Span {
+            start: base + start,
+            end: base + end,
+        };
         let spoken = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut emitter = CallbackEmitter::new(|event: CallbackEvent<'_>, span: Span<usize>| {
             let (name, start, values, key) = &mut tag;
@@ -120,39 +112,23 @@ pub(super) fn parts(text: &str, mut each: impl FnMut(Part)) {
                 }
                 CallbackEvent::CloseStartTag { .. } => {
                     attributes.set(0);
-                    let span = Span {
-                        start: base + *start,
-                        end: base + span.end,
-                    };
-                    return Some(Part::Start(
-                        std::mem::take(name),
-                        std::mem::take(values),
-                        span,
-                    ));
+                    let (name, values) = (std::mem::take(name), std::mem::take(values));
+                    return Some(Part::Start(name, values, within(*start, span.end)));
                 }
                 CallbackEvent::EndTag { name } => {
                     attributes.set(0);
                     return Some(Part::End(spoken(name)));
                 }
                 CallbackEvent::String { value } => {
-                    return Some(Part::Text(spoken(value), base + span.start));
+                    return Some(Part::Text(spoken(value), within(span.start, span.end)));
                 }
                 _ => {}
             }
             None
         });
         emitter.naively_switch_states(true);
-        let mut whole = true;
-        for part in Tokenizer::new_with_emitter(rest, emitter) {
-            match part {
-                Ok(part) => each(part),
-                Err(Overlong) => {
-                    whole = false;
-                    break;
-                }
-            }
-        }
-        if whole {
+        let mut parts = Tokenizer::new_with_emitter(rest, emitter);
+        if parts.all(|part| part.map(&mut each).is_ok()) {
             return;
         }
         let from = base + at.get();

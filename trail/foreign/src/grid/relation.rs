@@ -2,7 +2,7 @@
 
 use super::Grid;
 use crate::finding::{Finding, Rule};
-use crate::number::{Quantity, quantities, shown};
+use crate::number::{Quantity, shown, unit_named};
 use crate::words::words;
 
 /// A relation of a column to one or two others.
@@ -291,10 +291,7 @@ fn keeps(
 /// The unit anywhere in a header.
 fn unit_of(header: &str) -> String {
     let bare = header.replace(['(', ')', '[', ']', ','], " ");
-    let unit = |word: &str| {
-        let probe = format!("1 {word}");
-        let number = quantities(&probe).into_iter().next()?;
-        (number.end == probe.len() && !number.unit.is_empty()).then_some(number.unit)
-    };
-    bare.split_whitespace().find_map(unit).unwrap_or_default()
+    bare.split_whitespace()
+        .find_map(unit_named)
+        .unwrap_or_default()
 }

@@ -7,7 +7,7 @@ use crate::arithmetic::is_change;
 use crate::claims::facts::{Fact, Facts, lines};
 use crate::claims::judge::comparable;
 use crate::claims::sentence::Mention;
-use crate::number::Quantity;
+use crate::number::{Quantity, median};
 
 /// A number that the named labels yield, with the cells behind it.
 pub(super) struct Yield<'a> {
@@ -83,9 +83,8 @@ fn aggregates(number: &Quantity, cells: &[&Fact]) -> [f64; 4] {
     let mut values: Vec<f64> = cells.iter().map(|fact| fact.in_unit_of(number).0).collect();
     values.sort_by(f64::total_cmp);
     let (n, sum) = (values.len(), values.iter().sum::<f64>());
-    let middle = f64::midpoint(values[n / 2], values[(n - 1) / 2]);
     let spread = 100.0 * (values[n - 1] - values[0]) / values[0].abs();
-    [sum, sum / n as f64, middle, spread]
+    [sum, sum / n as f64, median(&values), spread]
 }
 
 /// The mean, median or sum of cells, as the clause asks.
