@@ -81,8 +81,6 @@ pub struct Prose {
     code: Vec<Range<usize>>,
     /// Number of headings before it.
     pub section: usize,
-    /// Whether part of it is a link.
-    pub linked: bool,
     /// The numbers in it, except those in code.
     pub numbers: Vec<Quantity>,
     /// Sentences as byte ranges, except those that are too long to be checked.
@@ -329,13 +327,8 @@ impl Reader<'_> {
             }
             Tag::Paragraph | Tag::BlockQuote(_) => self.close(),
             Tag::Heading { id, .. } => {
-                self.close_and_forget();
-                let (line, _) = self.lines.place(range.start);
-                self.document.headings.push(Heading {
-                    line,
-                    ..Heading::default()
-                });
-                self.heading = Some(id.map(|id| id.to_string()));
+                self.close();
+                self.open_heading(range.start, id.map(|id| id.to_string()));
             }
             Tag::CodeBlock(kind) => {
                 self.close_and_forget();
@@ -375,19 +368,31 @@ impl Reader<'_> {
                 ..
             } => {
                 self.text("", range.start, false);
-                if let Some(prose) = &mut self.inline {
-                    prose.linked = true;
-                }
-                if link_type != LinkType::Autolink
-                    && let Some(fragment) = dest_url.strip_prefix('#')
-                {
-                    let (line, column) = self.lines.place(range.start);
-                    self.document
-                        .fragments
-                        .push((line, column, fragment.to_owned()));
-                }
+                let target = dest_url.strip_prefix('#');
+                self.link(
+                    range.start,
+                    target.filter(|_| link_type != LinkType::Autolink),
+                );
             }
             _ => {}
+        }
+    }
+
+    fn open_heading(&mut self, offset: usize, id: Option<String>) {
+        self.last = None;
+        self.document.headings.push(Heading {
+            line: self.lines.place(offset).0,
+            ..Heading::default()
+        });
+        self.heading = Some(id);
+    }
+
+    /// A link, perhaps to a heading.
+    fn link(&mut self, offset: usize, fragment: Option<&str>) {
+        if let Some(fragment) = fragment {
+            let (line, column) = self.lines.place(offset);
+            let fragments = &mut self.document.fragments;
+            fragments.push((line, column, fragment.to_owned()));
         }
     }
 

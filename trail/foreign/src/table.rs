@@ -254,7 +254,7 @@ pub(crate) fn is_rule(line: &str) -> bool {
 
 /// Reads lines of comma-separated values: a header, and rows with as many cells, most of them numbers.
 pub(crate) fn comma_separated(lines: &[&str], first: usize) -> Option<Table> {
-    let split = |line: &&str| {
+    let split = |line: &str| {
         let mut column = 1;
         let cells = line.split(',').map(|text| {
             let cell = Cell::new(text, column);
@@ -263,25 +263,39 @@ pub(crate) fn comma_separated(lines: &[&str], first: usize) -> Option<Table> {
         });
         cells.collect::<Vec<Cell>>()
     };
+    let table = of_lines(lines, first, split)?;
+    let width = table.columns.len();
+    let numeric = (0..width)
+        .filter(|column| table.is_numeric(*column))
+        .count();
+    let named = |name: &String| leading(name).is_none() && name.contains(char::is_alphabetic);
+    (numeric >= 2 && table.columns.iter().all(named)).then_some(table)
+}
+
+/// A table of lines: a header, and at least two rows of equal length, which may have a cell more than the header.
+fn of_lines(lines: &[&str], first: usize, split: impl Fn(&str) -> Vec<Cell>) -> Option<Table> {
+    let filled = |line: &str| !line.trim_matches([' ', '-', '=', '\t']).is_empty();
+    let numbered = lines.iter().enumerate().skip(1);
+    let rows = numbered
+        .filter(|(_, line)| filled(line))
+        .map(|(at, line)| Row {
+            line: first + at,
+            cells: split(line),
+        });
+    let rows: Vec<Row> = rows.collect();
     let header = split(lines.first()?);
-    let rows = lines.iter().enumerate().skip(1).map(|(at, line)| Row {
-        line: first + at,
-        cells: split(line),
-    });
-    let table = Table {
+    let mut columns: Vec<String> = header.into_iter().map(|cell| cell.text).collect();
+    let width = rows.first()?.cells.len();
+    if columns.len() + 1 == width {
+        columns.insert(0, String::new());
+    }
+    let even = columns.len() == width && rows.iter().all(|row| row.cells.len() == width);
+    (even && rows.len() >= 2).then_some(Table {
         line: first,
-        rows: rows.collect(),
-        columns: header.iter().map(|cell| cell.text.clone()).collect(),
+        columns,
+        rows,
         ..Table::default()
-    };
-    let columns = 0..header.len();
-    let numeric = columns.filter(|column| table.is_numeric(*column)).count();
-    let named = |cell: &Cell| cell.value.is_none() && cell.text.contains(char::is_alphabetic);
-    (table.rows.len() >= 2
-        && table.rows.iter().all(|row| row.cells.len() == header.len())
-        && numeric >= 2
-        && header.iter().all(named))
-    .then_some(table)
+    })
 }
 
 static ALIGNED: LazyLock<Regex> =
@@ -290,45 +304,19 @@ static ALIGNED: LazyLock<Regex> =
 /// Reads columns aligned with blanks, as programs print them. Two blanks or a tab separate cells. The lines are a
 /// header and rows of a label with numbers; the header may lack a name for the labels.
 pub(crate) fn aligned(lines: &[&str], first: usize) -> Option<Table> {
-    let split = |line: &str| -> Vec<Cell> {
+    let split = |line: &str| {
         let cells = ALIGNED.find_iter(line).map(|cell| {
             let column = line[..cell.start()].chars().count() + 1;
             Cell::new(cell.as_str().trim_end_matches(':'), column)
         });
-        cells.collect()
+        cells.collect::<Vec<Cell>>()
     };
-    let mut columns: Vec<String> = split(lines.first()?).into_iter().map(|c| c.text).collect();
-    let filled = |line: &str| !line.trim_matches([' ', '-', '=', '\t']).is_empty();
-    let rows = lines
-        .iter()
-        .enumerate()
-        .skip(1)
-        .filter(|(_, line)| filled(line));
-    let rows: Vec<Row> = rows
-        .map(|(at, line)| Row {
-            line: first + at,
-            cells: split(line),
-        })
-        .collect();
-    let width = rows.first()?.cells.len();
+    let table = of_lines(lines, first, split)?;
     let numbers = |row: &Row| {
         let mut cells = row.cells.iter().skip(1);
-        row.cells.len() == width && cells.all(|c| c.value.is_some() || is_missing(&c.text))
+        cells.all(|cell| cell.value.is_some() || is_missing(&cell.text))
     };
-    if rows.len() < 2
-        || width < 2
-        || !rows.iter().all(numbers)
-        || columns.iter().all(|c| leading(c).is_some())
-    {
-        return None;
-    }
-    if columns.len() + 1 == width {
-        columns.insert(0, String::new());
-    }
-    (columns.len() == width).then_some(Table {
-        line: first,
-        columns,
-        rows,
-        ..Table::default()
-    })
+    let named = |name: &String| !name.is_empty() && leading(name).is_none();
+    (table.columns.len() >= 2 && table.rows.iter().all(numbers) && table.columns.iter().any(named))
+        .then_some(table)
 }

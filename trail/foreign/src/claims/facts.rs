@@ -102,7 +102,7 @@ struct Column {
     unit: String,
     words: Vec<String>,
     text: String,
-    /// The level in a header such as `c=4`.
+    /// The level in a header such as `c=4` or `4 clients`.
     level: Option<(String, f64)>,
     /// The two ends in a header such as `A → B`.
     ends: Option<(String, String)>,
@@ -159,13 +159,6 @@ fn title_unit(title: &str) -> String {
         .map_or(String::new(), |(_, unit)| unit)
 }
 
-/// Splits `c=4` into a name and a number.
-fn level(text: &str) -> Option<(String, f64)> {
-    let (name, number) = text.split_once('=')?;
-    let number = number.trim().parse().ok()?;
-    Some((name.trim().to_lowercase(), number))
-}
-
 fn plain_words(text: &str) -> Vec<String> {
     words(text)
         .into_iter()
@@ -201,7 +194,7 @@ impl Column {
         Self {
             index,
             unit,
-            level: level(&rest),
+            level: None,
             words: plain_words(&kept),
             text: kept.trim().to_owned(),
             ends: ends.filter(|(a, b)| !a.is_empty() && !b.is_empty()),
@@ -237,7 +230,7 @@ impl Layout {
         if columns.len() == 1 {
             shared.clear();
         }
-        // `1 client`, `8 clients`: levels of the noun that all columns share.
+        // `1 client`, `8 clients`, or `c=1`, `c=8`: levels of the noun that all columns share.
         let level = |column: &Column| {
             let mut own = column.words.iter().filter(|word| !shared.contains(word));
             let number = own.next()?.parse::<f64>().ok()?;

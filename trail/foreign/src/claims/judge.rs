@@ -20,7 +20,7 @@ pub(super) fn contradicted(message: String, cells: &[&Fact]) -> Ruling {
     Some(Some(Contradiction {
         message,
         evidence: evidence(cells),
-        start: None,
+        start: 0,
     }))
 }
 

@@ -36,22 +36,9 @@ pub(crate) fn check(document: &Document, data: &[Table]) -> Vec<Finding> {
         .filter(|table| table.rows.len() * table.columns.len() <= MOST_CELLS)
         .filter_map(Facts::of)
         .collect();
-    let mut index: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (at, fact) in facts.iter().enumerate() {
-        for word in fact.words() {
-            let list = index.entry(word).or_default();
-            if list.last() != Some(&at) {
-                list.push(at);
-            }
-        }
-    }
     let units: Vec<BTreeSet<String>> = facts.iter().map(Facts::unit_words).collect();
-    let mut by_unit: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (at, words) in units.iter().enumerate() {
-        for word in words {
-            by_unit.entry(word).or_default().push(at);
-        }
-    }
+    let by_label = index(facts.iter().map(Facts::words));
+    let by_unit = index(units.iter().map(|words| words.iter().map(String::as_str)));
     let mut findings = Vec::new();
     let mut before = "";
     for prose in &document.prose {
@@ -59,7 +46,7 @@ pub(crate) fn check(document: &Document, data: &[Table]) -> Vec<Finding> {
             let place = prose.place(start);
             let sentence = &prose.text[start..end];
             let subject = std::mem::replace(&mut before, sentence);
-            let mut near = nearest(&index, &facts, sentence, place.0);
+            let mut near = nearest(&by_label, &facts, sentence, place.0);
             if near.is_empty() {
                 near = nearest(&by_unit, &facts, sentence, place.0);
             }
@@ -71,50 +58,60 @@ pub(crate) fn check(document: &Document, data: &[Table]) -> Vec<Finding> {
                     subject,
                 )
             });
-            findings.extend(slip.map(|slip| Finding {
-                evidence: slip.evidence,
-                ..Finding::new(
-                    Rule::Claim,
-                    prose.place(slip.start.unwrap_or(start)),
-                    sentence.trim(),
-                    slip.message,
-                    format!("line {}", place.0),
-                )
+            findings.extend(slip.map(|slip| {
+                let cause = format!("line {}", place.0);
+                let place = prose.place(start + slip.start);
+                Finding {
+                    evidence: slip.evidence,
+                    ..Finding::new(Rule::Claim, place, sentence.trim(), slip.message, cause)
+                }
             }));
         }
     }
     findings
 }
 
+/// The tables that have a word, by word.
+fn index<'a>(
+    tables: impl Iterator<Item = impl Iterator<Item = &'a str>>,
+) -> BTreeMap<&'a str, BTreeSet<usize>> {
+    let mut index: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
+    for (at, words) in tables.enumerate() {
+        for word in words {
+            index.entry(word).or_default().insert(at);
+        }
+    }
+    index
+}
+
 /// The tables whose labels share a word with a sentence; if there are many, those nearest to its line.
 fn nearest<'a, 't>(
-    index: &BTreeMap<&str, Vec<usize>>,
+    index: &BTreeMap<&str, BTreeSet<usize>>,
     facts: &'a [Facts<'t>],
     sentence: &str,
     line: usize,
 ) -> Vec<&'a Facts<'t>> {
-    let mut hits: Vec<usize> = Vec::new();
-    for word in words(sentence) {
-        if let Some(list) = index.get(word.text.as_str()) {
-            // Facts are in line order, so those around the sentence are enough.
-            let middle = list.partition_point(|at| facts[*at].line() < line);
-            hits.extend(
-                &list[middle.saturating_sub(MOST_TABLES)..list.len().min(middle + MOST_TABLES)],
-            );
-        }
+    // Facts are in line order, so those around the sentence are enough.
+    let middle = facts.partition_point(|facts| facts.line() < line);
+    let mut hits: BTreeSet<usize> = BTreeSet::new();
+    for list in words(sentence)
+        .iter()
+        .filter_map(|word| index.get(word.text.as_str()))
+    {
+        hits.extend(list.range(..middle).rev().take(MOST_TABLES));
+        hits.extend(list.range(middle..).take(MOST_TABLES));
     }
-    hits.sort_unstable();
-    hits.dedup();
+    let mut hits: Vec<usize> = hits.into_iter().collect();
     hits.sort_by_key(|at| facts[*at].line().abs_diff(line));
     hits.truncate(MOST_TABLES);
     hits.into_iter().map(|at| &facts[at]).collect()
 }
 
-/// What contradicts a sentence: a message, the cells, and the offset of the number at fault if it is known.
+/// What contradicts a sentence: a message, the cells, and the offset of the number at fault, or 0.
 pub(crate) struct Contradiction {
     pub(crate) message: String,
     pub(crate) evidence: Vec<Evidence>,
-    pub(crate) start: Option<usize>,
+    pub(crate) start: usize,
 }
 
 /// The contradiction to a sentence, or to clauses at its start. All tables that it may be about must contradict it.

@@ -156,17 +156,14 @@ impl Reader<'_> {
             .or_else(|| self.span(at))
             .or_else(|| self.level(at))
             .or_else(|| self.mention(at))
+            .or_else(|| self.times(at))
+            .or_else(|| self.number(at))
+            .or_else(|| self.bound(at))
         {
-            return Some(taken);
-        }
-        if let Some(taken) = self.times(at).or_else(|| self.number(at)) {
             return Some(taken);
         }
         let word = self.word(at).to_owned();
         let start = self.words[at].start;
-        if let Some(taken) = self.bound(at) {
-            return Some(taken);
-        }
         if word == "up"
             && self.word(at + 1) == "to"
             && let Some(size) = size_of(self.word(at + 2))
@@ -250,13 +247,10 @@ impl Reader<'_> {
         Some(1)
     }
 
-    /// A bare count must be followed by a noun for rows.
+    /// Takes a count, which a noun for rows must follow.
     fn counted(&mut self, next: usize, count: f64) -> Option<()> {
-        if !self.next_is_noun(next) || self.claim.count.is_some() {
-            return None;
-        }
-        self.claim.count = Some(count);
-        Some(())
+        let fits = self.next_is_noun(next) && self.claim.count.is_none();
+        fits.then(|| self.claim.count = Some(count))
     }
 
     /// Whether a word is a number in digits, or the beginning of one.
@@ -270,18 +264,16 @@ impl Reader<'_> {
     /// `less than`, `at least`, `above`: makes the next number a bound.
     fn bound(&mut self, at: usize) -> Option<usize> {
         let word = self.word(at).to_owned();
-        let bound = match (word.as_str(), self.word(at + 1)) {
-            ("less" | "fewer" | "lower", "than") if self.is_number(at + 2) => Some((true, 2)),
-            ("more" | "greater" | "higher", "than") if self.is_number(at + 2) => Some((false, 2)),
-            ("at", "most") if self.is_number(at + 2) => Some((true, 2)),
-            ("at", "least") if self.is_number(at + 2) => Some((false, 2)),
-            ("under" | "within" | "below", _) if self.is_number(at + 1) => Some((true, 1)),
-            ("over" | "above" | "beyond" | "exceed" | "exceeded", _) if self.is_number(at + 1) => {
-                Some((false, 1))
-            }
-            _ => None,
+        let (upper, taken) = match (word.as_str(), self.word(at + 1)) {
+            ("less" | "fewer" | "lower", "than") | ("at", "most") => (true, 2),
+            ("more" | "greater" | "higher", "than") | ("at", "least") => (false, 2),
+            ("under" | "within" | "below", _) => (true, 1),
+            ("over" | "above" | "beyond" | "exceed" | "exceeded", _) => (false, 1),
+            _ => return None,
         };
-        let (upper, taken) = bound?;
+        if !self.is_number(at + taken) {
+            return None;
+        }
         self.claim.bound = Some(upper);
         Some(taken)
     }
@@ -397,6 +389,12 @@ impl Reader<'_> {
         true
     }
 
+    /// The number of words from one on that begin before an offset; at least 1.
+    fn words_until(&self, at: usize, end: usize) -> usize {
+        let words = self.words[at..].iter();
+        words.take_while(|word| word.start < end).count().max(1)
+    }
+
     fn number(&mut self, at: usize) -> Option<usize> {
         let start = self.words[at].start;
         let number = self
@@ -404,29 +402,12 @@ impl Reader<'_> {
             .iter()
             .find(|n| n.start <= start && start < n.end)?
             .clone();
-        let taken = |end: usize| {
-            self.words[at..]
-                .iter()
-                .take_while(|word| word.start < end)
-                .count()
-                .max(1)
-        };
-        let between = || {
-            let high = self.numbers.iter().find(|n| n.start >= number.end)?;
-            let and = self.text.get(number.end..high.start)?.trim() == "and";
-            let unit = number.unit.is_empty() || number.unit == high.unit;
-            (and && unit && self.word(at.checked_sub(1)?) == "between")
-                .then(|| (number.clone(), high.clone()))
-        };
-        if let Some((low, high)) = range_at(self.text, &self.numbers, &number).or_else(between) {
-            let end = high.end;
-            let mut low = low;
+        if let Some((mut low, high)) = range_at(self.text, &self.numbers, &number) {
+            let words = self.words_until(at, high.end);
             high.unit.clone_into(&mut low.unit);
-            self.claim.numbers.push(Stated {
-                low,
-                high: Some(high),
-            });
-            return Some(taken(end));
+            let high = Some(high);
+            self.claim.numbers.push(Stated { low, high });
+            return Some(words);
         }
         // `5/6`, `5 of 6`, `5 of the 6`.
         let next = self.numbers.iter().find(|n| n.start >= number.end);
@@ -440,14 +421,14 @@ impl Reader<'_> {
                     return None;
                 }
                 self.claim.part = Some((number.value, next.value));
-                return Some(taken(next.end));
+                return Some(self.words_until(at, next.end));
             }
         }
         let mut low = number;
         if low.unit.is_empty() && self.text[..low.start].trim_end().ends_with("factor of") {
             "x".clone_into(&mut low.unit);
         }
-        let words = taken(low.end);
+        let words = self.words_until(at, low.end);
         if low.is_count() {
             // The number may also be a value: `399 cells`.
             self.counted(at + words, low.value);

@@ -11,6 +11,7 @@ use crate::claims::judge::{comparable, evidence};
 use crate::claims::lexicon::{Many, Sense, sense};
 use crate::claims::sentence::Mention;
 use crate::number::{Quantity, shown};
+use crate::words::Word;
 pub(super) use saying::Saying;
 use yields::{Yield, cells, changes, follows, own_changes, states};
 
@@ -59,32 +60,29 @@ pub(super) fn slip(
     if saying.has(ELSEWHERE) || saying.words.len() > 60 || digits.iter().all(Option::is_none) {
         return None;
     }
-    let tables: Vec<(&Facts<'_>, Vec<Mention>)> = tables
+    let small = tables
         .iter()
-        .filter(|facts| facts.facts.len() <= MOST_FACTS)
+        .filter(|facts| facts.facts.len() <= MOST_FACTS);
+    let tables: Vec<(&Facts<'_>, Vec<Mention>)> = small
         .map(|facts| (*facts, saying.mentions(facts)))
         .collect();
-    saying
-        .numbers
-        .iter()
-        .zip(&digits)
-        .find_map(|(number, digits)| {
-            let digits = digits.as_deref()?;
-            let slip = written_out(saying, number, digits).or_else(|| {
-                let mut tables = tables.iter();
-                tables.find_map(|table| misstated(saying, (number, digits), table, subject))
-            })?;
+    let mut numbers = saying.numbers.iter().zip(&digits);
+    numbers.find_map(|(number, digits)| {
+        let digits = digits.as_deref()?;
+        let slip = written_out(saying, number, digits).or_else(|| {
             let mut tables = tables.iter();
-            (!tables.any(|(facts, all)| follows(saying, number, facts, all))).then_some(slip)
-        })
+            tables.find_map(|table| misstated(saying, (number, digits), table, subject))
+        })?;
+        let mut tables = tables.iter();
+        (!tables.any(|(facts, all)| follows(saying, number, facts, all))).then_some(slip)
+    })
 }
 
 /// The digits of a number as printed, without leading zeros; `None` if they are too few to tell.
 fn telling(saying: &Saying<'_>, number: &Quantity) -> Option<String> {
-    let range = number.start - saying.offset..number.end - saying.offset;
     let digits: String = saying
         .text
-        .get(range)?
+        .get(number.start..number.end)?
         .trim_start_matches(|c: char| !c.is_ascii_digit())
         .chars()
         .take_while(|c| c.is_ascii_digit() || matches!(c, '.' | ','))
@@ -116,7 +114,7 @@ fn written_out(saying: &Saying<'_>, number: &Quantity, digits: &str) -> Option<C
     let mut values = own_changes(saying, number).into_iter();
     let value = values.find(|value| mistaken(digits, *value, number).is_some())?;
     Some(Contradiction {
-        start: Some(number.start),
+        start: number.start,
         message: format!("the two numbers beside it give {}", shown(value)),
         evidence: Vec::new(),
     })
@@ -144,11 +142,10 @@ fn labels(
     }
     let whole = !mentions.iter().any(row);
     let compares = || {
-        COMPARING
-            .iter()
-            .any(|word| *word != "over" && saying.has(&[*word]))
+        let mut words = COMPARING.iter().filter(|word| **word != "over");
+        words.any(|word| saying.has(&[*word]))
     };
-    let is_label = all.iter().any(|m| m.start + saying.offset == number.start);
+    let is_label = all.iter().any(|m| m.start == number.start);
     if is_label || saying.listed(number) || whole && (!saying.has(WHOLE) || compares()) {
         return None;
     }
@@ -175,14 +172,15 @@ fn misstated(
     } else {
         cells(saying, number, facts, &mentions)
     };
-    let size = Quantity {
-        value: number.value.abs(),
-        ..number.clone()
+    let states = |own: &Yield<'_>| {
+        let (size, value) = (number.value.abs(), own.value.abs());
+        Quantity {
+            value: size,
+            ..number.clone()
+        }
+        .rounds(value, value)
     };
-    if yields
-        .iter()
-        .any(|own| size.rounds(own.value.abs(), own.value.abs()))
-    {
+    if yields.iter().any(states) {
         return None;
     }
     ends(saying, number, &mut yields);
@@ -208,7 +206,7 @@ fn misstated(
             _ => None,
         })?;
     Some(Contradiction {
-        start: Some(number.start),
+        start: number.start,
         message: format!("the table gives {} here", shown(slip.value)),
         evidence: evidence(&slip.cells),
     })
@@ -216,16 +214,8 @@ fn misstated(
 
 /// Leaves the largest of several changes for `up to`, and the smallest and the largest for the ends of a range.
 fn ends(saying: &Saying<'_>, number: &Quantity, yields: &mut Vec<Yield<'_>>) {
-    let before = saying
-        .text
-        .get(..number.start - saying.offset)
-        .unwrap_or("")
-        .trim_end();
-    let after = saying
-        .text
-        .get(number.end - saying.offset..)
-        .unwrap_or("")
-        .trim_start();
+    let before = saying.before(number).trim_end();
+    let after = saying.after(number).trim_start();
     let follows_number =
         |text: &str| text.ends_with(|c: char| c.is_ascii_digit() || matches!(c, '%' | 'x' | '×'));
     let dash = |c: char| matches!(c, '-' | '–');
@@ -250,14 +240,12 @@ fn neighbour(
     own: &Yield<'_>,
     column: &[&Fact],
 ) -> bool {
-    let compares = |word: &str| {
-        let senses = sense(word);
-        matches!(
-            senses,
-            Some(Sense::Relation(_) | Sense::Than | Sense::Many(Many::Both))
-        )
+    let compares = |word: &Word| {
+        let sides = [Some(Sense::Than), Some(Sense::Many(Many::Both))];
+        let sense = sense(&word.text);
+        matches!(sense, Some(Sense::Relation(_))) || sides.contains(&sense)
     };
-    if saying.has(COMPARING) || saying.words.iter().any(|w| compares(&w.text)) || column.len() < 2 {
+    if saying.has(COMPARING) || saying.words.iter().any(compares) || column.len() < 2 {
         return false;
     }
     let cell = own.cells[0];
@@ -278,12 +266,7 @@ fn neighbour(
             .flatten();
         !words.any(|word| (0..saying.words.len()).any(|at| saying.word(at) == word))
     };
-    let mut others = column.iter().copied().filter(unnamed);
-    let differs = |fact: &Fact| fact.in_unit_of(number).0 != own.value;
-    others.any(|fact| states(number, fact) && differs(fact))
-        || facts
-            .facts
-            .iter()
-            .filter(beside)
-            .any(|fact| states(number, fact) && differs(fact))
+    let differs = |fact: &Fact| states(number, fact) && fact.in_unit_of(number).0 != own.value;
+    column.iter().copied().filter(unnamed).any(differs)
+        || facts.facts.iter().filter(beside).any(differs)
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use html5gum::Span;
 
+use super::Reader;
 use super::tags::{Part, parts};
-use super::{Heading, Reader};
 use crate::table::{Cell, Row, Table};
 
 /// Elements whose contents are no text of the document.
@@ -163,14 +163,8 @@ impl Html<'_, '_> {
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
                 self.arrange();
                 self.block();
-                self.reader.last = None;
-                let line = self.place(at).0;
                 let id = attributes.get("id").cloned();
-                self.reader.document.headings.push(Heading {
-                    line,
-                    ..Heading::default()
-                });
-                self.reader.heading = Some(id);
+                self.reader.open_heading(self.base + at, id);
             }
             "ul" | "ol" if !self.in_cell() => {
                 self.block();
@@ -196,20 +190,11 @@ impl Html<'_, '_> {
             // `10<sup>3</sup>` is no 103.
             "sup" => self.text("^", span),
             "a" => {
-                if let Some(prose) = &mut self.reader.inline {
-                    prose.linked = true;
-                }
-                if let Some(fragment) = attributes
+                let target = attributes
                     .get("href")
-                    .and_then(|link| link.strip_prefix('#'))
-                    .filter(|fragment| !fragment.is_empty())
-                {
-                    let (line, column) = self.place(at);
-                    self.reader
-                        .document
-                        .fragments
-                        .push((line, column, fragment.to_owned()));
-                }
+                    .and_then(|link| link.strip_prefix('#'));
+                let fragment = target.filter(|fragment| !fragment.is_empty());
+                self.reader.link(self.base + at, fragment);
             }
             _ if BLOCKS.contains(&name) => self.block(),
             _ => {}

@@ -2,7 +2,7 @@
 
 use super::Grid;
 use crate::finding::{Finding, Rule};
-use crate::number::{Quantity, shown, unit_named};
+use crate::number::{Quantity, shown, spread, unit_named};
 use crate::words::words;
 
 /// A relation of a column to one or two others.
@@ -54,20 +54,13 @@ impl Form {
 
     /// The interval of its value in a row, within the rounding of its operands.
     fn interval(self, grid: &Grid<'_>, row: usize, a: usize, b: usize) -> Option<(f64, f64)> {
-        let (x, y) = (
-            grid.value(row, a)?.value,
-            grid.value(self.base(row), b)?.value,
-        );
-        let (dx, dy) = (grid.half(row, a), grid.half(self.base(row), b));
-        let corners = [
-            (x - dx, y - dy),
-            (x - dx, y + dy),
-            (x + dx, y - dy),
-            (x + dx, y + dy),
-        ];
-        let values = corners.map(|(x, y)| self.of(x, y));
-        let low = values.into_iter().fold(f64::INFINITY, f64::min);
-        let high = values.into_iter().fold(f64::NEG_INFINITY, f64::max);
+        let rounded = |row: usize, column: usize| {
+            let half = grid.half(row, column);
+            grid.value(row, column)
+                .map(|n| Quantity { half, ..n.clone() })
+        };
+        let (x, y) = (rounded(row, a)?, rounded(self.base(row), b)?);
+        let (low, high) = spread(&x, &y, |x, y| self.of(x, y));
         (low.is_finite() && high.is_finite()).then_some((low, high))
     }
 

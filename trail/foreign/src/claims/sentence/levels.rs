@@ -33,18 +33,12 @@ impl Reader<'_> {
         if self.word(at) != "up" || self.word(at + 1) != "to" || self.claim.limit.is_some() {
             return None;
         }
-        let named = || {
-            let (axis, word) = (self.facts.ladder()?, self.word(at + 2));
-            let mut values = self.facts.axes[axis].values.iter().enumerate();
-            let (value, place) = values.find(|(_, value)| value.words == [word])?;
-            (word.parse::<f64>().is_err()).then_some(((axis, value), place.level?, 1))
-        };
-        let ((axis, _), level, taken) = self.level_at(at + 2).or_else(named)?;
+        let ((axis, _), level, taken) = self.level_at(at + 2)?;
         self.claim.limit = Some((axis, level));
         Some(taken + 2)
     }
 
-    /// Parses `from 32 to 64 clients`, `between 4k and 32k`.
+    /// Parses `from 32 to 64 clients`, `between 8 and 32 users`.
     pub(super) fn span(&mut self, at: usize) -> Option<usize> {
         let joint = match self.word(at) {
             "from" => "to",
@@ -53,16 +47,6 @@ impl Reader<'_> {
         };
         if self.word(at + 2) != joint || self.claim.span.is_some() {
             return None;
-        }
-        let label = |at: usize| {
-            let (axis, word) = (self.facts.ladder()?, self.word(at));
-            let mut values = self.facts.axes[axis].values.iter();
-            let value = values.position(|value| value.words == [word])?;
-            word.parse::<f64>().is_err().then_some((axis, value))
-        };
-        if let (Some((axis, from)), Some((_, to))) = (label(at + 1), label(at + 3)) {
-            self.claim.span = Some((axis, [from, to]));
-            return Some(4);
         }
         let ((axis, to), _, taken) = self.level_at(at + 3)?;
         let first: f64 = self.word(at + 1).parse().ok()?;
@@ -79,12 +63,7 @@ impl Reader<'_> {
         if self.claim.relation.is_some() || !number.unit.is_empty() && number.unit != "x" {
             return None;
         }
-        let end = number.end;
-        let taken = self.words[at..]
-            .iter()
-            .take_while(|w| w.start < end)
-            .count()
-            .max(1);
+        let taken = self.words_until(at, number.end);
         let spelled = number.unit.is_empty();
         let mut next = at + taken;
         if spelled {

@@ -11,9 +11,8 @@ use crate::words::{Word, words};
 pub(in crate::claims) struct Saying<'a> {
     pub(super) text: &'a str,
     pub(super) words: Vec<Word>,
+    /// Its numbers, with their offsets in the sentence.
     pub(super) numbers: Vec<Quantity>,
-    /// Offset of the numbers' text before the sentence.
-    pub(super) offset: usize,
 }
 
 /// Words that introduce a circumstance.
@@ -31,34 +30,43 @@ const MARKS: &[&str] = &[", ", "; ", ": ", " (", ") ", "). ", " — ", " – ", 
 const PHRASES: &[&str] = &["contrast", "average", "mean", "fact", "other", "word", "short", "turn", "way"];
 
 impl<'a> Saying<'a> {
+    /// The sentence at an offset of the text that its numbers refer to.
     pub(in crate::claims) fn new(text: &'a str, numbers: &[Quantity], offset: usize) -> Self {
-        let mut numbers = numbers.to_vec();
-        for number in &mut numbers {
-            let rest = text.get(number.end - offset..).unwrap_or("");
-            if number.unit.is_empty()
-                && [" times", "-fold", " fold"]
-                    .iter()
-                    .any(|end| rest.starts_with(end))
-            {
+        let mut saying = Self {
+            text,
+            words: words(text),
+            numbers: numbers.to_vec(),
+        };
+        for number in &mut saying.numbers {
+            number.start -= offset;
+            number.end -= offset;
+            let rest = &text[number.end..];
+            let factor = [" times", "-fold", " fold"]
+                .iter()
+                .any(|end| rest.starts_with(end));
+            if number.unit.is_empty() && factor {
                 "x".clone_into(&mut number.unit);
             }
         }
-        Self {
-            text,
-            words: words(text),
-            numbers,
-            offset,
-        }
+        saying
+    }
+
+    /// The text before a number.
+    pub(super) fn before(&self, number: &Quantity) -> &str {
+        self.text.get(..number.start).unwrap_or("")
+    }
+
+    /// The text after a number.
+    pub(super) fn after(&self, number: &Quantity) -> &str {
+        self.text.get(number.end..).unwrap_or("")
     }
 
     /// The clause around a number, as offsets of the sentence.
     pub(super) fn clause(&self, number: &Quantity) -> (usize, usize) {
-        let (start, end) = (number.start - self.offset, number.end - self.offset);
-        let before = self.text.get(..start).unwrap_or("");
-        let after = self.text.get(end..).unwrap_or("");
+        let (before, after) = (self.before(number), self.after(number));
         let from = MARKS.iter().filter_map(|mark| before.rfind(mark)).max();
         let to = MARKS.iter().filter_map(|mark| after.find(mark)).min();
-        (from.unwrap_or(0), end + to.unwrap_or(after.len()))
+        (from.unwrap_or(0), number.end + to.unwrap_or(after.len()))
     }
 
     /// The labels that a number belongs to: on each axis those of its clause, or else those of the sentence. In a
@@ -92,10 +100,7 @@ impl<'a> Saying<'a> {
     /// Whether a number is one of a list, `73.8%, 72.5% and 71.1%`, whose subjects may be anywhere.
     pub(super) fn listed(&self, number: &Quantity) -> bool {
         let joined = |a: &Quantity, b: &Quantity| {
-            let between = self
-                .text
-                .get(a.end - self.offset..b.start - self.offset)
-                .unwrap_or("");
+            let between = self.text.get(a.end..b.start).unwrap_or("");
             matches!(between.trim(), "," | "and" | ", and" | "/" | "or")
         };
         self.numbers.windows(2).any(|two| {
@@ -200,10 +205,9 @@ impl<'a> Saying<'a> {
     }
 
     fn number_at(&self, at: usize) -> Option<&Quantity> {
-        let start = self.words.get(at)?.start + self.offset;
-        self.numbers
-            .iter()
-            .find(|n| n.start <= start && start < n.end)
+        let start = self.words.get(at)?.start;
+        let mut numbers = self.numbers.iter();
+        numbers.find(|n| n.start <= start && start < n.end)
     }
 
     /// Whether it has a circumstance that the table does not know.

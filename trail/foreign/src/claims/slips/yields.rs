@@ -221,7 +221,6 @@ fn forms(saying: &Saying<'_>, number: &Quantity, a: f64, b: f64) -> Vec<f64> {
     } else {
         (saying.has(LESS), saying.has(MORE))
     };
-    let after = saying.text.get(number.end - saying.offset..).unwrap_or("");
     match number.unit.as_str() {
         "x" => return vec![high / low],
         "%" => {}
@@ -229,7 +228,7 @@ fn forms(saying: &Saying<'_>, number: &Quantity, a: f64, b: f64) -> Vec<f64> {
     }
     let (loss, gain) = (100.0 * (high - low) / high, 100.0 * (high - low) / low);
     match (less, more) {
-        _ if after.trim_start().starts_with("of ") => vec![100.0 * low / high],
+        _ if saying.after(number).trim_start().starts_with("of ") => vec![100.0 * low / high],
         (true, false) => vec![loss],
         (false, true) => vec![gain],
         (true, true) => vec![loss, gain],
