@@ -135,27 +135,24 @@ fn written_out(document: &Document) -> (Vec<Finding>, Vec<usize>) {
         }
     }
     for table in &document.tables {
-        for row in 0..table.rows.len() {
-            for column in 0..table.columns.len() {
-                let text = table.text(row, column);
-                let numbers = quantities(text);
-                if text.len() > LONGEST || numbers.len() > MOST_NUMBERS {
-                    let own = table.cell(row, column).map_or(0, |cell| cell.line);
-                    too_long.push(if own > 0 { own } else { table.rows[row].line });
-                    continue;
-                }
-                let scope = Scope {
-                    text,
-                    numbers: &numbers,
-                    start: 0,
-                    end: text.len(),
-                };
-                let (at, name) = ((row, column), table.name(column));
-                let slips = arithmetic::check(&scope).into_iter();
-                findings.extend(
-                    slips.map(|slip| table.finding(Rule::Arithmetic, at, slip.message, name, &[])),
-                );
+        for (row, column) in table.places() {
+            let text = table.text(row, column);
+            let numbers = quantities(text);
+            if text.len() > LONGEST || numbers.len() > MOST_NUMBERS {
+                too_long.push(table.spot(row, column).0);
+                continue;
             }
+            let scope = Scope {
+                text,
+                numbers: &numbers,
+                start: 0,
+                end: text.len(),
+            };
+            let (at, name) = ((row, column), table.name(column));
+            let slips = arithmetic::check(&scope).into_iter();
+            findings.extend(
+                slips.map(|slip| table.finding(Rule::Arithmetic, at, slip.message, name, &[])),
+            );
         }
     }
     too_long.sort_unstable();

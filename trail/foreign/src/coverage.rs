@@ -162,11 +162,8 @@ impl<'a> Tracer<'a> {
     fn new(tables: &'a [Table]) -> Self {
         let mut values = Vec::new();
         for (at, table) in tables.iter().enumerate() {
-            for row in 0..table.rows.len() {
-                for column in 0..table.columns.len() {
-                    values.extend(table.plain(row, column).map(|n| (n.value, at, row, column)));
-                }
-            }
+            let cell = |(row, column)| Some((table.plain(row, column)?.value, at, row, column));
+            values.extend(table.places().filter_map(cell));
         }
         values.sort_by(|a, b| a.0.total_cmp(&b.0));
         Self {

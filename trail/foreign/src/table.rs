@@ -111,6 +111,12 @@ impl Table {
         self.rows.get(row)?.cells.get(column)
     }
 
+    /// The rows and columns of all cells.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (usize, usize)> {
+        let columns = self.columns.len();
+        (0..self.rows.len()).flat_map(move |row| (0..columns).map(move |column| (row, column)))
+    }
+
     /// The number of a cell that consists of nothing but a number.
     pub fn plain(&self, row: usize, column: usize) -> Option<&Quantity> {
         self.cell(row, column)?.plain()

@@ -71,6 +71,11 @@ impl Fact {
 /// Facts in lines along an axis: all other positions of a line are the same.
 pub(crate) type Lines<'a> = BTreeMap<Vec<Option<usize>>, Vec<&'a Fact>>;
 
+/// Whether facts differ only in their place on an axis.
+pub(crate) fn one_line(facts: &[&Fact], axis: usize) -> bool {
+    lines(facts.iter().copied(), axis).len() == 1
+}
+
 /// Groups facts into lines along an axis.
 pub(crate) fn lines<'a>(facts: impl IntoIterator<Item = &'a Fact>, axis: usize) -> Lines<'a> {
     let mut lines = Lines::new();

@@ -1,7 +1,7 @@
 //! Judges a claim on the facts of a table: it holds, it does not, or the table cannot decide.
 
 use crate::claims::Contradiction;
-use crate::claims::facts::{Fact, Facts};
+use crate::claims::facts::{Fact, Facts, one_line};
 use crate::claims::field;
 use crate::claims::pairs::pairs;
 use crate::claims::ranks::ranks;
@@ -250,17 +250,13 @@ fn peak(claim: &Claim, facts: &Facts<'_>) -> Ruling {
         return None;
     };
     let line = select(facts, claim, &claim.except(Some(axis)));
-    let one = line
-        .iter()
-        .all(|fact| (0..facts.axes.len()).all(|a| a == axis || fact.at[a] == line[0].at[a]));
-    if claim.of_peak || claim.compares() || claim.many.is_some() || !one || line.len() < 3 {
+    if claim.compares() || claim.many.is_some() || line.len() < 3 || !one_line(&line, axis) {
         return None;
     }
     let size = |a: &&&Fact, b: &&&Fact| a.value.value.total_cmp(&b.value.value);
     let most = line.iter().max_by(size)?;
-    let there = line
-        .iter()
-        .find(|fact| fact.at[axis] == Some(level.value))?;
+    let mut places = line.iter();
+    let there = places.find(|fact| fact.at[axis] == Some(level.value))?;
     if there.value.value >= most.value.value {
         return HOLDS;
     }

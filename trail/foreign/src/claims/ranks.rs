@@ -1,8 +1,9 @@
 //! Judges ranks in an order: fastest, lowest, second.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use crate::claims::facts::{Fact, Facts};
+use crate::claims::facts::{Fact, Facts, one_line};
 use crate::claims::judge::{HOLDS, Ruling, contradicted, equal, select};
 use crate::claims::lexicon::{Many, Rank};
 use crate::claims::sentence::{Claim, Mention};
@@ -42,7 +43,7 @@ pub(super) fn ranks(claim: &Claim, facts: &Facts<'_>) -> Ruling {
         });
     }
     for field in fields.values() {
-        if holds(field, axis, &places, claim, facts)? {
+        if holds(field, axis, &places, claim)? {
             return HOLDS;
         }
     }
@@ -84,19 +85,11 @@ fn places(claim: &Claim, facts: &Facts<'_>) -> Option<Vec<(Mention, Rank)>> {
 }
 
 /// Whether the ranks in a field are as claimed; `None` if it cannot decide.
-fn holds(
-    field: &[&Fact],
-    axis: usize,
-    places: &[(Mention, Rank)],
-    claim: &Claim,
-    facts: &Facts<'_>,
-) -> Option<bool> {
+fn holds(field: &[&Fact], axis: usize, places: &[(Mention, Rank)], claim: &Claim) -> Option<bool> {
     let first = field.first()?;
-    let one = field.iter().all(|fact| {
-        let alike = |a: usize| a == axis || fact.at[a] == first.at[a];
-        (0..facts.axes.len()).all(alike) && fact.value.unit == first.value.unit
-    });
-    if !one || claim.count.is_some_and(|count| count != field.len() as f64) || field.len() < 3 {
+    let units = field.iter().all(|fact| fact.value.unit == first.value.unit);
+    let counted = claim.count.is_none_or(|count| count == field.len() as f64);
+    if !units || !counted || field.len() < 3 || !one_line(field, axis) {
         return None;
     }
     let holds = |more: bool| {
@@ -104,11 +97,11 @@ fn holds(
             let Some(own) = field.iter().find(|f| f.at[axis] == Some(mention.value)) else {
                 return true;
             };
-            let value = |fact: &&&Fact| fact.value.value.total_cmp(&own.value.value);
-            let (larger, smaller) = (
-                field.iter().filter(|fact| value(fact).is_gt()).count(),
-                field.iter().filter(|fact| value(fact).is_lt()).count(),
-            );
+            let count = |order: Ordering| {
+                let value = |fact: &&&Fact| fact.value.value.total_cmp(&own.value.value) == order;
+                field.iter().filter(value).count()
+            };
+            let (larger, smaller) = (count(Ordering::Greater), count(Ordering::Less));
             let before = if more { larger } else { smaller };
             let tied = field
                 .iter()

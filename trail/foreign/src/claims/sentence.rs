@@ -41,7 +41,6 @@ pub(crate) struct Claim {
     pub(crate) bound: Option<bool>,
     /// The position of `peak`.
     pub(crate) peak: Option<usize>,
-    pub(crate) of_peak: bool,
     /// Restricts labels to sizes up to this one.
     pub(crate) size: Option<f64>,
     /// Restricts an axis to levels up to this one.
@@ -232,9 +231,10 @@ impl Reader<'_> {
             Some(Sense::Than) => self.claim.than = Some(start),
             Some(Sense::Peak) => {
                 let preceding = self.text[..start].trim_end();
-                self.claim.of_peak = ["of its", "of the", "of their"]
-                    .iter()
-                    .any(|before| preceding.ends_with(before));
+                let shares = ["of its", "of the", "of their"];
+                if shares.iter().any(|before| preceding.ends_with(before)) {
+                    return None;
+                }
                 self.claim.peak = Some(start);
             }
             Some(Sense::Below | Sense::Above | Sense::Not) => return None,

@@ -34,10 +34,8 @@ pub(super) fn summaries(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
         let (mut holds, mut breaks) = (0usize, Vec::new());
         for column in 0..grid.names.len() {
             let parts = above.iter().map(|r| grid.value(*r, column));
-            let (Some(parts), Some(stated)) = (
-                parts.collect::<Option<Vec<&Quantity>>>(),
-                grid.value(row, column),
-            ) else {
+            let parts: Option<Vec<&Quantity>> = parts.collect();
+            let (Some(parts), Some(stated)) = (parts, grid.value(row, column)) else {
                 continue;
             };
             if parts.iter().any(|part| part.unit != parts[0].unit) {
@@ -76,10 +74,7 @@ pub(super) fn summaries(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
 
 /// The rank of a statistic among others: minimum, percentiles, maximum.
 pub(super) fn rank(name: &str) -> Option<(f64, String)> {
-    let mut words = words(name)
-        .into_iter()
-        .map(|word| word.text)
-        .collect::<Vec<_>>();
+    let mut words: Vec<String> = words(name).into_iter().map(|word| word.text).collect();
     let at = words.iter().position(|word| rank_word(word).is_some())?;
     let rank = rank_word(&words.remove(at))?;
     Some((rank, words.join(" ")))
@@ -90,11 +85,10 @@ fn rank_word(word: &str) -> Option<f64> {
         "min" | "minimum" => Some(0.0),
         "median" => Some(50.0),
         "max" | "maximum" => Some(100.0),
-        _ => word
-            .strip_prefix('p')?
-            .parse()
-            .ok()
-            .filter(|p| (0.0..=100.0).contains(p)),
+        _ => {
+            let percentile = word.strip_prefix('p')?.parse().ok();
+            percentile.filter(|p| (0.0..=100.0).contains(p))
+        }
     }
 }
 
@@ -111,12 +105,11 @@ pub(super) fn percentiles(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
         let (mut rising, mut falling) = (0usize, Vec::new());
         for row in 0..grid.labels.len() {
             // Changes of percentiles have no order.
-            let derived = promised(&grid.labels[row]).is_some()
-                || columns.iter().any(|(_, column)| {
-                    let cell = grid.value(row, *column);
-                    cell.is_some_and(|cell| cell.signed || cell.value < 0.0)
-                });
-            if derived {
+            let change = |(_, column): &(f64, usize)| {
+                let cell = grid.value(row, *column);
+                cell.is_some_and(|cell| cell.signed || cell.value < 0.0)
+            };
+            if promised(&grid.labels[row]).is_some() || columns.iter().any(change) {
                 continue;
             }
             for pair in columns.windows(2) {
@@ -138,13 +131,8 @@ pub(super) fn percentiles(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
         }
         for (row, low, high) in falling {
             let message = format!("{} is above {}", grid.names[low], grid.names[high]);
-            findings.push(grid.finding(
-                Rule::Relation,
-                (row, high),
-                message,
-                "order of percentiles",
-                &[(row, low)],
-            ));
+            let (at, cause) = ((row, high), "order of percentiles");
+            findings.push(grid.finding(Rule::Relation, at, message, cause, &[(row, low)]));
         }
     }
 }
