@@ -6,7 +6,7 @@ mod patterns;
 
 pub(crate) use change::is_change;
 
-use crate::number::{Quantity, ranges};
+use crate::number::Quantity;
 use crate::words::{Word, words};
 
 /// A stretch of text with its numbers: a sentence or a cell.
@@ -58,16 +58,4 @@ impl Scope<'_> {
     fn quote(&self, from: usize, to: usize) -> &str {
         self.text.get(from..to).unwrap_or("")
     }
-}
-
-/// A range and its value in a comparison: its ends.
-pub(crate) fn range_at(
-    text: &str,
-    numbers: &[Quantity],
-    number: &Quantity,
-) -> Option<(Quantity, Quantity)> {
-    ranges(text, numbers)
-        .into_iter()
-        .find(|range| range.low.start == number.start)
-        .map(|range| (range.low, range.high))
 }

@@ -314,33 +314,22 @@ pub(crate) fn normal_unit(unit: &str) -> String {
     }
 }
 
-/// A range `LOW–HIGH`: two numbers with a dash or the word `to` between them.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Range {
-    /// The first number.
-    pub(crate) low: Quantity,
-    /// The second number, which carries the unit.
-    pub(crate) high: Quantity,
-}
-
-/// Finds the ranges of a text among its numbers.
-pub(crate) fn ranges(text: &str, numbers: &[Quantity]) -> Vec<Range> {
-    numbers
-        .windows(2)
-        .filter_map(|pair| {
-            let [low, high] = pair else { return None };
-            let between = text.get(low.end..high.start)?.trim();
-            let between = between.trim_end_matches(['$', '€', '£']).trim_end();
-            let dash = matches!(between, "-" | "–" | "—" | "‑" | "to");
-            (dash
-                && low.value.abs() < high.value.abs()
-                && (low.unit.is_empty() || low.unit == high.unit))
-                .then(|| Range {
-                    low: low.clone(),
-                    high: high.clone(),
-                })
-        })
-        .collect()
+/// The ends of the range `LOW–HIGH` that begins with a number: a dash or the word `to` joins it to the next number.
+pub(crate) fn range_at(
+    text: &str,
+    numbers: &[Quantity],
+    low: &Quantity,
+) -> Option<(Quantity, Quantity)> {
+    let at = numbers
+        .iter()
+        .position(|number| number.start == low.start)?;
+    let high = numbers.get(at + 1)?;
+    let between = text.get(low.end..high.start)?.trim();
+    let between = between.trim_end_matches(['$', '€', '£']).trim_end();
+    let dash = matches!(between, "-" | "–" | "—" | "‑" | "to");
+    let rising = low.value.abs() < high.value.abs();
+    (dash && rising && (low.unit.is_empty() || low.unit == high.unit))
+        .then(|| (low.clone(), high.clone()))
 }
 
 /// Returns the measure of a unit, and its size in base units. An unknown unit is its own measure.

@@ -211,35 +211,37 @@ impl<'a> KeyedTable<'a> {
 
     /// The key of a level, by the name of its column or that name's first letter.
     pub(crate) fn level(&self, name: &str, value: &str) -> Option<Key> {
-        self.levels
+        let key = |column: &usize| (*column, value.to_owned());
+        let mut keys = self
+            .levels
             .iter()
-            .filter(|column| self.rows.contains_key(&(**column, value.to_owned())))
-            .map(|column| (*column, normal(&self.table.name(*column).replace('_', " "))))
-            .find(|(_, words)| {
-                let mut words = words.split(' ');
-                words.clone().any(|word| word == name)
-                    || name.len() == 1 && words.next().is_some_and(|word| word.starts_with(name))
-            })
-            .map(|(column, _)| (column, value.to_owned()))
+            .map(key)
+            .filter(|key| self.rows.contains_key(key));
+        keys.find(|(column, _)| self.is_like(*column, name))
     }
 
     /// The level column that has all these values and a similar name; any name for the first column of a table.
     pub(crate) fn levels_like(&self, name: &str, values: &[String], first: bool) -> Option<usize> {
-        let name = normal(&name.replace('_', " "));
-        let like = |column: &usize| {
-            let own = normal(&self.table.name(*column).replace('_', " "));
-            let mut own_words = own.split(' ');
-            own_words.any(|word| name.split(' ').any(|other| other == word))
-                || name.len() == 1 && own.starts_with(&name)
-        };
         let fits = |column: &usize| {
-            values
-                .iter()
-                .all(|value| self.rows.contains_key(&(*column, value.clone())))
+            let mut values = values.iter();
+            values.all(|value| self.rows.contains_key(&(*column, value.clone())))
         };
         let fitting: Vec<usize> = self.levels.iter().copied().filter(fits).collect();
-        let named = fitting.iter().copied().find(like);
+        let name = normal(&name.replace('_', " "));
+        let named = fitting
+            .iter()
+            .copied()
+            .find(|column| self.is_like(*column, &name));
         named.or_else(|| fitting.first().copied().filter(|_| first))
+    }
+
+    /// Whether the name of a column shares a word with another name, or begins with that letter.
+    fn is_like(&self, column: usize, name: &str) -> bool {
+        let own = normal(&self.table.name(column).replace('_', " "));
+        let shared = own
+            .split(' ')
+            .any(|word| name.split(' ').any(|other| other == word));
+        shared || name.len() == 1 && own.starts_with(name)
     }
 
     /// The rows that keys select; several keys of one column are alternatives.

@@ -104,15 +104,3 @@ pub(crate) fn sentences(text: &str) -> Vec<(usize, usize)> {
     }
     sentences
 }
-
-/// Parses `84 / 84`.
-pub(crate) fn part_of(text: &str) -> Option<(f64, f64)> {
-    let (k, m) = text.split_once('/')?;
-    let number = |part: &str| {
-        let part = part.trim().replace(',', "");
-        (!part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
-            .then(|| part.parse().ok())
-            .flatten()
-    };
-    Some((number(k)?, number(m)?))
-}

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::claims::lexicon::{canonical, is_statistic, more_is_better};
 use crate::claims::sentence::Mention;
-use crate::number::{Quantity, quantities, unit_named};
+use crate::number::{Quantity, quantities, range_at, unit_named};
 use crate::table::Table;
 use crate::words::{normal, words};
 
@@ -35,8 +35,8 @@ pub(crate) struct Fact {
     pub(crate) value: Quantity,
     /// The other end, if the cell has a range.
     pub(crate) high: Option<Quantity>,
-    /// The words of its column, which show the direction of the metric.
-    pub(crate) metric: Vec<String>,
+    /// Whether more is better; `None` if its column does not show it.
+    pub(crate) more_is_better: Option<bool>,
     /// Its place and its text.
     pub(crate) place: (String, String),
 }
@@ -55,11 +55,6 @@ impl Fact {
     pub(crate) fn rounds_to(&self, number: &Quantity) -> bool {
         let (value, half) = self.in_unit_of(number);
         number.rounds(value - half, value + half)
-    }
-
-    /// Whether more is better; `None` if its column does not show it.
-    pub(crate) fn more_is_better(&self) -> Option<bool> {
-        more_is_better(&self.value.unit, &self.metric)
     }
 
     /// Whether it is a rate or a time, to which words of speed apply.
@@ -389,11 +384,12 @@ impl<'a> Facts<'a> {
         };
         let numbers = quantities(&cell.text);
         let mut add = |at: Vec<Option<usize>>, value: &Quantity, high: Option<&Quantity>| {
+            let value = with_unit(value);
             self.facts.push(Fact {
                 at,
-                value: with_unit(value),
+                more_is_better: more_is_better(&value.unit, &metric),
+                value,
                 high: high.map(with_unit),
-                metric: metric.clone(),
                 place: place.clone(),
             });
         };
@@ -405,7 +401,7 @@ impl<'a> Facts<'a> {
                     add(at, number, None);
                 }
             }
-            (None, [a, b]) if crate::arithmetic::range_at(&cell.text, &numbers, a).is_some() => {
+            (None, [a, b]) if range_at(&cell.text, &numbers, a).is_some() => {
                 let low = Quantity {
                     unit: b.unit.clone(),
                     ..a.clone()

@@ -91,6 +91,11 @@ pub(super) fn bound(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let (n, sure, most) = (field.len(), within.len(), field.len() - outside.len());
     let fits = |k: f64| k >= sure as f64 && k <= most as f64;
     let rows = claim.mentions.iter().any(|m| Some(m.axis) != facts.across);
+    let always = ["stay", "stayed", "remain", "remained", "keep", "kept"];
+    let lasting = claim
+        .words
+        .iter()
+        .any(|word| always.contains(&word.as_str()));
     let holds = match (claim.part, claim.count, claim.many) {
         (Some((k, m)), _, None) => m != n as f64 || fits(k),
         // All of a stated number.
@@ -99,7 +104,7 @@ pub(super) fn bound(claim: &Claim, facts: &Facts<'_>) -> Ruling {
         (None, None, Some(Many::Every | Many::Both)) => outside.is_empty(),
         (None, None, Some(Many::No)) => sure == 0,
         (None, None, Some(Many::Most)) => 2 * most > n,
-        (None, None, None) if claim.limit.is_some() || n == 1 => outside.is_empty(),
+        (None, None, None) if lasting || claim.limit.is_some() || n == 1 => outside.is_empty(),
         _ => return None,
     };
     if holds {

@@ -30,7 +30,7 @@ const MOST_TABLES: usize = 12;
 
 /// Compares every sentence with the tables of the document and of the data.
 pub(crate) fn check(document: &Document, data: &[Table]) -> Vec<Finding> {
-    let tables: Vec<&Table> = document.tables.iter().chain(data).collect();
+    let tables: Vec<&Table> = data.iter().chain(&document.tables).collect();
     let facts: Vec<Facts<'_>> = tables
         .into_iter()
         .filter(|table| table.rows.len() * table.columns.len() <= MOST_CELLS)

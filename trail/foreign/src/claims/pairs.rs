@@ -130,7 +130,7 @@ pub(super) fn pairs(claim: &Claim, facts: &Facts<'_>) -> Ruling {
 /// Judges a comparison on the pairs of one column.
 fn compared(claim: &Claim, facts: &Facts<'_>, pairs: &[Pair<'_>], several: bool) -> Ruling {
     let (relation, _) = claim.relation?;
-    let directions = match pairs[0].own.more_is_better() {
+    let directions = match pairs[0].own.more_is_better {
         Some(more) => vec![more],
         None => vec![true, false],
     };

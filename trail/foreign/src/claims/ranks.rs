@@ -115,7 +115,7 @@ fn holds(field: &[&Fact], axis: usize, places: &[(Mention, Rank)], claim: &Claim
             }
         })
     };
-    Some(match first.more_is_better() {
+    Some(match first.more_is_better {
         Some(more) => holds(more),
         None => holds(true) || holds(false),
     })

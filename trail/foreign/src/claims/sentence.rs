@@ -2,11 +2,10 @@
 
 mod levels;
 
-use crate::arithmetic::range_at;
 use crate::claims::facts::{Facts, Value};
 use crate::claims::lexicon::{Many, Rank, Relation, Sense, canonical, is_statistic, sense};
-use crate::number::{Quantity, measure, quantities};
-use crate::words::{Word, part_of, words};
+use crate::number::{Quantity, measure, quantities, range_at};
+use crate::words::{Word, words};
 
 /// An entity, level or statistic that a sentence names.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -402,7 +401,15 @@ impl Reader<'_> {
             .iter()
             .find(|n| n.start <= start && start < n.end)?
             .clone();
-        if let Some((mut low, high)) = range_at(self.text, &self.numbers, &number) {
+        let between = || {
+            let high = self.numbers.iter().find(|n| n.start >= number.end)?;
+            let and = self.text.get(number.end..high.start)?.trim() == "and";
+            let unit = number.unit.is_empty() || number.unit == high.unit;
+            (and && unit && self.word(at.checked_sub(1)?) == "between")
+                .then(|| (number.clone(), high.clone()))
+        };
+        let range = range_at(self.text, &self.numbers, &number).or_else(between);
+        if let Some((mut low, high)) = range {
             let words = self.words_until(at, high.end);
             high.unit.clone_into(&mut low.unit);
             let high = Some(high);
@@ -413,10 +420,7 @@ impl Reader<'_> {
         let next = self.numbers.iter().find(|n| n.start >= number.end);
         if let Some(next) = next.filter(|next| number.is_count() && next.is_count()) {
             let between = self.text[number.end..next.start].trim();
-            let part = self.text[number.start..next.end].to_owned();
-            if matches!(between, "of" | "out of" | "of the" | "out of the")
-                || part_of(&part).is_some()
-            {
+            if matches!(between, "of" | "out of" | "of the" | "out of the" | "/") {
                 if self.claim.part.is_some() {
                     return None;
                 }

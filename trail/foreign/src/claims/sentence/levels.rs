@@ -19,6 +19,14 @@ impl Reader<'_> {
         })
     }
 
+    /// The level that a word such as `4k` names on the axis of levels.
+    fn on_ladder(&self, at: usize) -> Option<(usize, usize)> {
+        let (axis, word) = (self.facts.ladder()?, self.word(at));
+        let mut values = self.facts.axes[axis].values.iter();
+        let value = values.position(|value| value.words == [word])?;
+        word.parse::<f64>().is_err().then_some((axis, value))
+    }
+
     /// Parses `64 clients`, if the table has a level 64 of clients.
     pub(super) fn level(&mut self, at: usize) -> Option<usize> {
         let ((axis, value), _, taken) = self.level_at(at)?;
@@ -33,12 +41,16 @@ impl Reader<'_> {
         if self.word(at) != "up" || self.word(at + 1) != "to" || self.claim.limit.is_some() {
             return None;
         }
-        let ((axis, _), level, taken) = self.level_at(at + 2)?;
+        let named = || {
+            let (axis, value) = self.on_ladder(at + 2)?;
+            Some(((axis, value), self.facts.axes[axis].values[value].level?, 1))
+        };
+        let ((axis, _), level, taken) = self.level_at(at + 2).or_else(named)?;
         self.claim.limit = Some((axis, level));
         Some(taken + 2)
     }
 
-    /// Parses `from 32 to 64 clients`, `between 8 and 32 users`.
+    /// Parses `from 32 to 64 clients`, `between 4k and 32k`.
     pub(super) fn span(&mut self, at: usize) -> Option<usize> {
         let joint = match self.word(at) {
             "from" => "to",
@@ -47,6 +59,12 @@ impl Reader<'_> {
         };
         if self.word(at + 2) != joint || self.claim.span.is_some() {
             return None;
+        }
+        if let (Some((axis, from)), Some((_, to))) =
+            (self.on_ladder(at + 1), self.on_ladder(at + 3))
+        {
+            self.claim.span = Some((axis, [from, to]));
+            return Some(4);
         }
         let ((axis, to), _, taken) = self.level_at(at + 3)?;
         let first: f64 = self.word(at + 1).parse().ok()?;
