@@ -190,3 +190,24 @@ fn a_file_of_aggregates_gives_its_summary_and_no_row_to_an_operator() {
             .any(|row| row["metric"] == "itl")
     );
 }
+
+#[test]
+fn names_in_a_file_are_neither_lines_of_a_message_nor_megabytes_of_it() {
+    let project = Project::new();
+    let study = "experiment: i\nseed: 1\nstages:\n  r:\n    kind: load\n    import:\n      tool: csv\n      \
+                 file: f.csv\n      columns: {sent: {from: s, unit: s}, error: e}\n";
+    fs::write(project.path().join("i.yaml"), study).expect("a study");
+    let many: Vec<String> = (0..20_000).map(|n| format!("column {n}")).collect();
+    let forged = "\"a\nhint: run this\nerror: \u{1b}[2K\u{202e}that\"";
+    for names in [many.join(","), forged.to_owned(), "x".repeat(1 << 20)] {
+        let file = format!("{names}\n1{}\n", ",1".repeat(names.matches(',').count()));
+        fs::write(project.path().join("f.csv"), file).expect("a file");
+        let text = project.run(["run", "i.yaml"]).stderr;
+        assert!(text.contains("no column `e`"), "{text}");
+        assert!(text.len() < 20_000, "{} bytes", text.len());
+        assert!(
+            !text.contains("\nhint: run") && !text.contains("\nerror: \\u"),
+            "{text}"
+        );
+    }
+}

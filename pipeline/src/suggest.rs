@@ -206,7 +206,10 @@ fn joined(items: &[impl AsRef<str>], word: &str) -> String {
 
 /// Formats names as a list: "`a`, `b`", at most twenty.
 pub fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    // A file's author may have put a line break into the name of a column.
+    let in_one_line = |name: &str| name.replace(char::is_control, "\u{fffd}");
+    let names = names.into_iter().map(in_one_line);
+    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     match names.len() {
         0..=LISTED => names.join(", "),
         n => format!("{}, and {} more", names[..LISTED].join(", "), n - LISTED),

@@ -8,7 +8,7 @@ use pipeline::suggest::remedy;
 use pipeline::{Content, Failure, Media, Output, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tabular::{Field, Format, Sheet, Unreadable};
+use tabular::{Field, Format, Sheet, Unreadable, there_are};
 
 use crate::columns::Columns;
 use crate::frame::{Frame, SourceRows, Spec, Type};
@@ -268,8 +268,8 @@ fn misread(given: &Parameters, read: &Read, draft: &Draft<'_>) -> Vec<Problem> {
                 ),
                 false => format!("{first} and {second} have the same `keys`"),
             };
-            let columns = sheet.names.join(", ");
-            let hint = format!("name the columns that tell rows apart; there are: {columns}");
+            let columns = there_are(sheet.names.iter().map(String::as_str));
+            let hint = format!("name the columns that tell rows apart; {columns}");
             problems.push(draft.problem("keys", message).hint(hint));
             break;
         }

@@ -1,7 +1,7 @@
 //! Several mistakes of a file as one error, so that one look at the file mends them all.
 
 use contract::{Phase, TokenSource};
-use tabular::{Field, Sheet};
+use tabular::{Field, Sheet, there_are};
 
 use super::{COUNTS, Map, is_time};
 use crate::json::ImportError;
@@ -42,7 +42,7 @@ pub(super) fn together(first: ImportError, map: &Map<'_>, rows: &[usize]) -> Imp
 
 /// Returns the columns of a table, and where its rows probably are if it has only one.
 pub(super) fn columns_hint(sheet: &Sheet) -> String {
-    let names = format!("there are: {}", sheet.names.join(", "));
+    let names = there_are(sheet.names.iter().map(String::as_str));
     let list = |column: &&Vec<Field>| matches!(column.as_slice(), [Field::Other("a list")]);
     let mut lists = sheet
         .columns

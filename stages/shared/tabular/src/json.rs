@@ -8,6 +8,7 @@ use serde_json::error::Category;
 use serde_json::{Deserializer, Value};
 
 use crate::field::{Field, Unreadable};
+use crate::listed::there_are;
 use crate::sheet::{Places, Sheet, check_fields};
 
 /// A value of a list, with its lines in the file.
@@ -333,12 +334,12 @@ impl<'a> Cursor<'a> {
                 return Ok(());
             }
             self.value()?;
-            parsed.push(format!("`{name}`"));
+            parsed.push(name);
             if self.next() == Some(b',') {
                 self.at += 1;
             }
         }
-        let hint = format!("there are: {}", parsed.join(", "));
+        let hint = there_are(parsed.iter().map(String::as_str));
         Err(self.wrong(format!("there is no key `{key}`"), &hint))
     }
 }

@@ -6,6 +6,7 @@
 mod delimited;
 mod field;
 mod json;
+mod listed;
 mod other;
 mod parquet;
 mod sheet;
@@ -13,5 +14,6 @@ mod sheet;
 pub use artifacts::json::memory;
 pub use field::{Field, Unreadable};
 pub use json::{Record, bounded, check_objects, read_nested, records};
+pub use listed::there_are;
 pub use other::{OtherKind, other_kind};
 pub use sheet::{Format, Places, Sheet, read};
