@@ -24,7 +24,7 @@ pub fn probability(word: &str) -> Option<String> {
                 .find_map(|ending| rest.strip_suffix(ending))
                 .unwrap_or(rest)
         }
-        (None, Some(rest)) => rest,
+        (None, Some(rest)) => rest.trim_matches('.'),
         (None, None) => return None,
     };
     let (whole, rest) = digits.split_once('.').unwrap_or((digits, ""));
