@@ -176,7 +176,7 @@ fn a_study_that_only_sends_a_key_is_not_said_to_start_programs() {
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
     let said = format!(
         "error: keyed.yaml contacts servers that you have not approved for this folder; nothing was sent\n\
-         server (3 cells) sends requests to {url}, with the value of KEY as its key\n"
+         \x20   server (3 cells) sends requests to {url}, with the value of KEY as its key\n"
     );
     assert!(refused.stderr.contains(&said), "{}", refused.stderr);
 }

@@ -230,20 +230,33 @@ fn a_key_of_another_tool_is_met_with_ours() {
 fn the_id_of_a_model_is_met_with_a_definition_that_plans() {
     let project = written();
     let model = "model: smollm2-135m-instruct";
+    // An engine that loads files has no use for the id.
     let message = planned(&project, model, "model: Org/Model-1B");
+    assert!(
+        message.contains("weights: {local: {path: FILE.gguf, sha256: SHA256}}")
+            && message.contains("choose an engine that loads ids from a hub"),
+        "{message}"
+    );
     let served = "served: {title: Served, weights: {named: {id: Org/Model-1B}}}";
+    let study = fs::read_to_string(project.path().join("mine.yaml")).expect("it is written");
+    let there = "engines:\n  there: {extends: openai, api: openai-chat, launch: {program: {running: \
+                 \"http://127.0.0.1:1\"}}}\naxes:\n";
+    let with_id = study
+        .replace(
+            "llama-cpp, model: smollm2-135m-instruct",
+            "there, model: Org/Model-1B",
+        )
+        .replace("axes:\n", there);
+    fs::write(project.path().join("id.yaml"), &with_id).expect("a file");
+    let message = project.run(["plan", "id.yaml"]).stderr;
     assert!(
         message.contains(served) && message.contains("write `model: served`"),
         "{message}"
     );
-    let study = fs::read_to_string(project.path().join("mine.yaml")).expect("it is written");
-    let study = study
-        .replace("llama-cpp, model: smollm2-135m-instruct", "there, model: served")
-        .replace("axes:\n", &format!(
-            "models:\n  {served}\nengines:\n  there: {{extends: openai, api: openai-chat, launch: {{program: {{running: \
-             \"http://127.0.0.1:1\"}}}}}}\naxes:\n"
-        ));
-    fs::write(project.path().join("mended.yaml"), study).expect("a file");
+    let mended = with_id
+        .replace("model: Org/Model-1B}\n", "model: served}\n")
+        .replace("engines:\n", &format!("models:\n  {served}\nengines:\n"));
+    fs::write(project.path().join("mended.yaml"), mended).expect("a file");
     project.run(["plan", "mended.yaml"]).ok();
 }
 

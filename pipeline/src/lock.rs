@@ -254,11 +254,10 @@ pub fn lock_path(experiment: &Experiment) -> PathBuf {
 /// profile.
 pub fn lock_file(experiment: &Path, profile: Option<&str>) -> PathBuf {
     let mut file = experiment.file_stem().unwrap_or_default().to_owned();
-    if let Some(profile) = profile {
+    for part in profile.into_iter().chain(["lock"]) {
         file.push(".");
-        file.push(profile);
+        file.push(part);
     }
-    file.push(".lock");
     experiment.with_file_name(file)
 }
 

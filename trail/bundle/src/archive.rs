@@ -134,8 +134,14 @@ pub(crate) fn unpack(archive: &Path, into: &Path) -> Result<String, BundleError>
         let Some((top, place)) =
             place.filter(|_| entry.header().entry_type() == tar::EntryType::Regular)
         else {
+            let folder = entry.header().entry_type() == tar::EntryType::Directory;
+            let remedy = if folder {
+                ": unpack the archive with `tar` and name the directory"
+            } else {
+                ""
+            };
             return Err(malformed(format!(
-                "{shown} is not a plain file of a bundle"
+                "{shown} is not a plain file of a bundle{remedy}"
             )));
         };
         let size = entry.size();
@@ -535,6 +541,17 @@ mod tests {
                 .unwrap();
         });
         assert!(link.contains("not a plain file"), "{link}");
+        let directory = pack_tar(&|builder| {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(tar::EntryType::Directory);
+            header.set_size(0);
+            let nothing: &[u8] = b"";
+            builder.append_data(&mut header, "b/", nothing).unwrap();
+        });
+        assert!(
+            directory.contains("unpack the archive with `tar`"),
+            "{directory}"
+        );
     }
 
     #[test]

@@ -110,14 +110,14 @@ fn parts(_: &Scope<'_>, numbers: &[Quantity], said: &Captures<'_>) -> Option<Str
 }
 
 fn share_after(scope: &Scope<'_>, numbers: &[Quantity], said: &Captures<'_>) -> Option<String> {
-    let (of, text) = (&said[1] != "/", &said[2]);
+    let (in_words, text) = (&said[1] != "/", &said[2]);
     // More words may precede a bracket with only the percentage: `(96 %)`.
     let alone = said.get(3).is_some() && !text.contains([',', ';', '.', ':']);
     let lead = words(text);
     let near = lead.len() <= if alone { 6 } else { 3 }
         && !lead.iter().any(|word| CHANGE.contains(&word.text.as_str()));
     // `5493/4318 = +27.2%` is a change.
-    (near && (of || text.trim() != ",") && (of || !numbers[2].signed))
+    (near && (in_words || text.trim() != ",") && (in_words || !numbers[2].signed))
         .then(|| share(scope, &numbers[2], &numbers[..2]))?
 }
 
