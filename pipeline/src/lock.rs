@@ -39,6 +39,7 @@ use std::path::{Path, PathBuf};
 use artifacts::{ActionKey, Digest};
 
 use crate::experiment::Experiment;
+pub use crate::name::lock_file;
 use crate::place::{Coordinates, PlaceError, Reader, WrittenCell, cell_text};
 use crate::stage::{CellStatus, Class};
 
@@ -248,17 +249,6 @@ pub const MOST_BYTES: u64 = 1 << 30;
 /// Returns the path of an experiment's lock, see [`lock_file`].
 pub fn lock_path(experiment: &Experiment) -> PathBuf {
     lock_file(&experiment.file, experiment.profile.as_deref())
-}
-
-/// Returns the path of the lock of an experiment's file: next to it, `NAME.lock`, or `NAME.PROFILE.lock` with a
-/// profile.
-pub fn lock_file(experiment: &Path, profile: Option<&str>) -> PathBuf {
-    let mut file = experiment.file_stem().unwrap_or_default().to_owned();
-    for part in profile.into_iter().chain(["lock"]) {
-        file.push(".");
-        file.push(part);
-    }
-    experiment.with_file_name(file)
 }
 
 impl Lock {

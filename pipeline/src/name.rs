@@ -1,4 +1,4 @@
-//! Names that become files: the names of outputs in records, in the index and in bundles.
+//! Names that become files: the names of outputs in records, in the index and in bundles, and the names of locks.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -96,6 +96,17 @@ pub fn file_of_output(report: &Path, name: &str, media: Media) -> PathBuf {
         _ if media == Media::Parquet => beside(&format!(".{name}.parquet")),
         _ => report.with_file_name(name),
     }
+}
+
+/// Returns the path of the lock of an experiment's file: next to it, `NAME.lock`, or `NAME.PROFILE.lock` with a
+/// profile.
+pub fn lock_file(experiment: &Path, profile: Option<&str>) -> PathBuf {
+    let mut file = experiment.file_stem().unwrap_or_default().to_owned();
+    for part in profile.into_iter().chain(["lock"]) {
+        file.push(".");
+        file.push(part);
+    }
+    experiment.with_file_name(file)
 }
 
 impl fmt::Display for NameError {
