@@ -67,9 +67,9 @@ shown() {
 quoted() { echo; echo '````text'; sed 's/````/` ` ` `/g' "$1"; echo '````'; }
 
 if [ "$baseline" != none ] && [ ! -e "$baseline" ]; then
-  echo "error: there is no baseline $baseline, and nothing was measured" >&2
+  echo "error: the baseline $baseline does not exist; nothing was measured" >&2
   echo "hint: correct the path; if there is no release to compare with yet, write \`none\` in place of it" >&2
-  { echo "## Not measured"; echo; echo "There is no baseline \`$baseline\`."; } >"$summary"
+  { echo "## Not measured"; echo; echo "The baseline \`$baseline\` does not exist."; } >"$summary"
   exit 5
 fi
 # A baseline that cannot be read must not be met after an hour of measuring. What can be read compares with itself.

@@ -56,6 +56,20 @@ pub(crate) struct Arm {
 }
 
 impl AxisDraft {
+    /// Returns an axis with a name and nothing else.
+    pub(super) fn without_labels(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            labels: Vec::new(),
+            fields: Vec::new(),
+            declared: 0,
+            dropped: Vec::new(),
+            fields_declared: Vec::new(),
+            arm: None,
+            broken: false,
+        }
+    }
+
     /// Returns the index of a label.
     pub(crate) fn index(&self, label: &Scalar) -> Option<u16> {
         let at = self.labels.iter().position(|l| same_label(l, label))?;
@@ -158,16 +172,7 @@ pub(crate) fn axis(name: &str, node: &Node, route: &[Step], out: &mut Vec<Mistak
             Mistake::new(node.span, route, message).hint("use fewer, or split the axis into two"),
         );
     }
-    let mut axis = AxisDraft {
-        name: name.to_owned(),
-        labels: Vec::new(),
-        fields: Vec::new(),
-        declared: 0,
-        dropped: Vec::new(),
-        fields_declared: Vec::new(),
-        arm: None,
-        broken: false,
-    };
+    let mut axis = AxisDraft::without_labels(name);
     let mut seen: HashMap<String, String> = HashMap::new();
     for (label, fields, span) in labels.into_iter().take(MAX_LABELS) {
         let text = label.to_string();

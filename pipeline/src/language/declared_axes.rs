@@ -120,28 +120,16 @@ fn declared(
             (None, _) => None,
         };
         let broken = AxisDraft {
-            name: key.text.clone(),
-            labels: Vec::new(),
-            fields: Vec::new(),
-            declared: 0,
-            dropped: Vec::new(),
-            fields_declared: Vec::new(),
-            arm: None,
             broken: true,
+            ..AxisDraft::without_labels(&key.text)
         };
         axes.push(draft.filter(|_| out.is_empty()).unwrap_or(broken));
         out.into_iter().for_each(|m| sink.add(m));
     }
     let named = section.into_iter().flat_map(names_alone);
     let named = named.map(|name| AxisDraft {
-        name: name.to_owned(),
-        labels: Vec::new(),
-        fields: Vec::new(),
-        declared: 0,
-        dropped: Vec::new(),
-        fields_declared: Vec::new(),
-        arm: None,
         broken: true,
+        ..AxisDraft::without_labels(name)
     });
     axes.extend(named);
     axes

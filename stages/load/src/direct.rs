@@ -480,7 +480,7 @@ fn base_of(url: &str) -> Result<String, TargetError> {
     }
 }
 
-/// Paths of inference servers that are no base of others.
+/// Endpoints of inference servers. Users sometimes give one of them instead of the base URL.
 const ENDPOINTS: [&str; 20] = [
     "/chat/completions",
     "/completions",
