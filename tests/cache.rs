@@ -170,7 +170,7 @@ fn the_plan_names_the_field_that_changed_with_its_old_and_new_value() {
         .run(["plan", SMOKE[0], SMOKE[1], "--set", "output_tokens=13"])
         .ok()
         .stdout;
-    assert!(plan.contains("12 → 13"), "{plan}");
+    assert!(plan.contains("8 → 13"), "{plan}");
     assert!(plan.contains("output"), "{plan}");
 }
 

@@ -123,7 +123,7 @@ fn a_name_that_no_table_has_is_an_error() {
 
 #[test]
 fn a_lookup_that_fails_by_what_was_made_up_is_a_doubt() {
-    let line = "{{ row(\"results.comparison\", {\"metric\": \"output_throughput\", \"higher\": \"serial\"})\
+    let line = "{{ row(\"results.comparison\", {\"metric\": \"output_throughput\", \"higher\": \"batched\"})\
                 .show(\"verdict\") }}";
     let project = with_line(line);
     let list = findings(&project, QUICKSTART);

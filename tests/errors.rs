@@ -104,7 +104,7 @@ fn a_duplicate_key_is_an_error_that_names_both_places() {
 }
 
 #[test]
-fn an_unknown_parameter_is_met_with_a_suggestion() {
+fn an_unknown_parameter_gets_a_suggestion() {
     refused(
         "unknown-parameter",
         &["plan", "experiments/quickstart.yaml", "--set", "request=4"],
@@ -114,7 +114,7 @@ fn an_unknown_parameter_is_met_with_a_suggestion() {
 }
 
 #[test]
-fn an_unknown_profile_is_met_with_those_there_are() {
+fn an_unknown_profile_gets_those_there_are() {
     refused(
         "unknown-profile",
         &["plan", "experiments/quickstart.yaml", "--profile", "smok"],
@@ -130,7 +130,7 @@ fn an_exclusion_without_a_reason_is_refused() {
         project.edit(
             "experiments/quickstart.yaml",
             text,
-            &format!("{text}\n    exclude:\n      - where: {{concurrency: 8}}"),
+            &format!("{text}\n    exclude:\n      - where: {{concurrency: 4}}"),
         );
     };
     refused(
@@ -172,7 +172,7 @@ fn a_command_without_a_store_names_the_stores_in_the_folders_below() {
 }
 
 #[test]
-fn a_stage_that_is_not_there_is_met_with_a_suggestion() {
+fn a_stage_that_is_not_there_gets_a_suggestion() {
     refused(
         "unknown-stage",
         &["plan", "experiments/quickstart.yaml", "--fresh", "lader"],
@@ -187,7 +187,7 @@ fn a_report_that_is_not_there_is_named() {
 }
 
 #[test]
-fn unknown_definitions_are_met_with_a_suggestion() {
+fn unknown_definitions_get_a_suggestion() {
     let spoil = |project: &Project| {
         let file = "experiments/quickstart.yaml";
         project.edit(
@@ -207,7 +207,7 @@ fn unknown_definitions_are_met_with_a_suggestion() {
 }
 
 #[test]
-fn a_selector_that_fits_nothing_is_met_with_what_there_is() {
+fn a_selector_that_fits_nothing_gets_what_there_is() {
     refused(
         "unknown-selector",
         &["plan", "experiments/quickstart.yaml", "--only", "nope"],
@@ -252,7 +252,7 @@ fn an_engine_that_this_machine_cannot_run_is_exit_code_4_with_the_remedy() {
 
 /// The mistakes of new users, each with the expected response.
 #[test]
-fn mistakes_of_the_first_hour_are_met_with_their_remedy() {
+fn mistakes_of_the_first_hour_get_their_remedy() {
     let quickstart = "experiments/quickstart.yaml";
     let spoilt = |name: &str, from: &str, to: &str| {
         refused(
@@ -319,8 +319,8 @@ fn mistakes_of_the_first_hour_are_met_with_their_remedy() {
     );
     spoilt(
         "prompt-beyond-the-context",
-        "{from: 16, to: 32}",
-        "{from: 2000, to: 4000}",
+        "{from: 8, to: 16}",
+        "{from: 4000, to: 8000}",
     );
     spoilt(
         "model",
@@ -330,7 +330,7 @@ fn mistakes_of_the_first_hour_are_met_with_their_remedy() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_met_with_the_one_that_was_meant() {
+fn a_file_that_is_not_there_gets_the_one_that_was_meant() {
     for file in ["quickstart.yml", "quickstart", "quikstart.yaml"] {
         let project = Project::new();
         for command in ["plan", "status", "run"] {

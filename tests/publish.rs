@@ -230,6 +230,22 @@ fn a_signature_is_checked_against_the_key_that_made_it() {
         "{}",
         unchecked.stdout
     );
+    for command in [
+        &["verify", target, "--key", "none.pub"][..],
+        &[
+            "publish",
+            "study.yaml",
+            "--author",
+            "A",
+            "--key",
+            "none.key",
+        ],
+    ] {
+        let missing = project.run(command);
+        assert_eq!(missing.code, Some(2), "{}", missing.stderr);
+        let said = "no such file\nhint: `benchtrail keygen NAME` writes a key pair";
+        assert!(missing.stderr.contains(said), "{}", missing.stderr);
+    }
     let wrong = project.run(["verify", target, "--key", &key("mine.key")]);
     assert_eq!(wrong.code, Some(2));
     assert!(
@@ -392,8 +408,8 @@ fn a_study_that_is_not_finished_is_not_published() {
     let project = Project::finished();
     project.edit(
         "experiments/quickstart.yaml",
-        "requests: 8, blocks: 1",
-        "requests: 9, blocks: 1",
+        "set: {blocks: 1}",
+        "set: {blocks: 1, requests: 9}",
     );
     let folder = outside();
     let refused = publish(&project, &folder.path().join("study"), &[]);
