@@ -5,6 +5,8 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use bundle::BundleError;
+
 use crate::exit::Stop;
 use crate::project::{in_shell, shown};
 
@@ -105,6 +107,25 @@ pub(crate) fn must_be(path: &Path, wanted: Wanted) -> Result<(), Stop> {
     };
     let stop = Stop::usage(format!("{name} is {what}, not {}", one(wanted)));
     Err(stop.hint(remedy(path, thing, wanted)))
+}
+
+/// Reads a key file if its option is given.
+///
+/// # Errors
+/// If there is no such file, or if it is not such a key.
+pub(crate) fn key<Key>(
+    path: Option<&Path>,
+    read: impl Fn(&Path) -> Result<Key, BundleError>,
+) -> Result<Option<Key>, Stop> {
+    let Some(path) = path else {
+        return Ok(None);
+    };
+    if !path.exists() {
+        let missing = format!("--key {}: no such file", shown(path));
+        return Err(Stop::usage(missing)
+            .hint("`benchtrail keygen NAME` writes a key pair: `NAME.key`, and `NAME.pub`"));
+    }
+    Ok(Some(read(path)?))
 }
 
 /// Returns whether a thing is, or may be, what a command reads.

@@ -616,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_without_a_server_is_met_with_a_study() {
+    fn a_command_without_a_server_gets_a_study() {
         for (theirs, command, init) in [
             (
                 "llama-bench -m m.gguf -p 512",

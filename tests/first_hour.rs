@@ -59,7 +59,7 @@ fn every_study_that_init_writes_is_short_and_planned() {
 }
 
 #[test]
-fn a_running_server_without_a_scheme_is_met_with_its_whole_url() {
+fn a_running_server_without_a_scheme_gets_its_whole_url() {
     let project = Project::new();
     project.run(["init", "mine", "--yes"]).ok();
     let text = written(&project, "mine").replace("engine: llama-cpp", "engine: there");

@@ -134,7 +134,7 @@ fn tables_of_a_loads_folder_are_suggested_and_two_loads_say_how_to_decide() {
 }
 
 #[test]
-fn a_missing_argument_is_met_with_an_example() {
+fn a_missing_argument_gets_an_example() {
     let project = Project::new();
     project.run(["init", "mine", "--yes"]).ok();
     for (command, example) in [

@@ -189,7 +189,7 @@ fn what_a_template_reads_from_rows_is_checked_while_planning() {
 }
 
 #[test]
-fn a_template_that_does_not_parse_is_met_with_its_part_and_a_remedy() {
+fn a_template_that_does_not_parse_gets_its_part_and_a_remedy() {
     let project = written();
     for (template, place, marks, hint) in [
         (
@@ -316,7 +316,7 @@ fn every_missing_key_of_a_figure_is_reported_at_once() {
 }
 
 #[test]
-fn a_table_that_a_load_stage_does_not_have_is_met_with_the_one_meant() {
+fn a_table_that_a_load_stage_does_not_have_gets_the_one_meant() {
     let table = |from: &str| {
         report(&format!(
             "tables: {{t: {{from: {from}, columns: [clients], caption: C}}}}"
@@ -355,7 +355,7 @@ fn a_table_that_a_load_stage_does_not_have_is_met_with_the_one_meant() {
 }
 
 #[test]
-fn a_value_in_place_of_a_mapping_is_met_with_the_form_to_copy() {
+fn a_value_in_place_of_a_mapping_gets_the_form_to_copy() {
     let top = |text: &str| format!("{text}\naxes:\n");
     let more = |text: &str| format!("requests: 16\n    {text}");
     let serve = |keys: &str| format!("needs: [machine], {keys}}}");

@@ -17,7 +17,7 @@ fn one(project: &Project, from: &str, to: &str, hint: &str) {
 }
 
 #[test]
-fn keys_of_a_stage_at_the_top_of_the_file_are_met_with_their_place() {
+fn keys_of_a_stage_at_the_top_of_the_file_get_their_place() {
     let project = written();
     let top = |text: &str| format!("{text}\naxes:\n");
     for key in ["retries", "timeout", "exclusive", "needs", "over", "kind"] {
@@ -40,7 +40,7 @@ fn keys_of_a_stage_at_the_top_of_the_file_are_met_with_their_place() {
 }
 
 #[test]
-fn an_exclusion_in_another_shape_is_met_with_the_whole_form_and_its_wrong_labels() {
+fn an_exclusion_in_another_shape_gets_the_whole_form_and_its_wrong_labels() {
     let project = written();
     let more = |text: &str| format!("requests: 16\n    {text}");
     for (given, hint) in [
@@ -84,7 +84,7 @@ fn an_exclusion_in_another_shape_is_met_with_the_whole_form_and_its_wrong_labels
 }
 
 #[test]
-fn a_number_of_blocks_that_follows_from_the_results_is_met_with_a_rule_that_plans() {
+fn a_number_of_blocks_that_follows_from_the_results_gets_a_rule_that_plans() {
     let project = written();
     let rule = "{relative-half-width: 5 %, of: output_throughput, at-most: 20}";
     let hint = format!(
@@ -110,7 +110,7 @@ fn a_number_of_blocks_that_follows_from_the_results_is_met_with_a_rule_that_plan
 }
 
 #[test]
-fn a_value_in_place_of_a_mapping_is_met_with_an_example() {
+fn a_value_in_place_of_a_mapping_gets_an_example() {
     let project = written();
     let more = |text: &str| format!("requests: 16\n    {text}");
     for (given, form) in [
@@ -131,7 +131,7 @@ fn a_value_in_place_of_a_mapping_is_met_with_an_example() {
 }
 
 #[test]
-fn a_missing_key_with_few_values_is_met_with_them() {
+fn a_missing_key_with_few_values_gets_them() {
     let project = written();
     let cells = "cells: {operator: cell-summary}";
     let ranking = format!(
@@ -148,7 +148,7 @@ fn a_missing_key_with_few_values_is_met_with_them() {
 }
 
 #[test]
-fn a_text_of_several_lines_inside_braces_is_met_with_quotes() {
+fn a_text_of_several_lines_inside_braces_gets_quotes() {
     let project = written();
     let table = |query: &str| {
         format!(

@@ -92,7 +92,7 @@ fn a_query_over_a_table_that_no_needed_stage_has_is_refused_by_planning() {
 }
 
 #[test]
-fn a_gate_over_a_table_that_no_cell_has_is_met_with_the_table() {
+fn a_gate_over_a_table_that_no_cell_has_gets_the_table() {
     let project = written();
     let alone = "a gate reads the tables of one cell at a time, without the stage: ";
     for (name, hint) in [

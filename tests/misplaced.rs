@@ -22,7 +22,7 @@ fn each(cases: &[(&str, &str, &str)]) {
 }
 
 #[test]
-fn an_engine_setting_beside_the_settings_is_met_with_its_place() {
+fn an_engine_setting_beside_the_settings_gets_its_place() {
     let serve = |keys: &str| format!("server: {{kind: serve, needs: [machine], {keys}}}");
     let below = |text: &str| {
         format!(
@@ -41,7 +41,7 @@ fn an_engine_setting_beside_the_settings_is_met_with_its_place() {
 }
 
 #[test]
-fn a_key_of_another_level_is_met_with_its_level() {
+fn a_key_of_another_level_gets_its_level() {
     let more = |key: &str| format!("requests: 16\n    {key}");
     let gates = |gate: &str| format!("checks: {{kind: verify, needs: [server, ladder], {gate}}}");
     each(&[
@@ -312,7 +312,7 @@ fn a_mistake_that_follows_from_another_is_not_reported() {
 }
 
 #[test]
-fn the_forms_of_other_tools_for_lengths_and_axes_are_met_with_ours() {
+fn the_forms_of_other_tools_for_lengths_and_axes_get_ours() {
     let workload = |tokens: &str| {
         format!("workload: {{prompts: {{words: {{length: 5}}}}, output: {{tokens: {tokens}}}}}")
     };
@@ -414,7 +414,7 @@ fn a_file_that_is_to_change_another_one_is_one_mistake() {
 }
 
 #[test]
-fn words_of_other_tools_on_the_command_line_are_met_with_ours() {
+fn words_of_other_tools_on_the_command_line_get_ours() {
     let project = Project::new();
     let url = "http://127.0.0.1:9";
     for (words, hint) in [
@@ -433,6 +433,22 @@ fn words_of_other_tools_on_the_command_line_are_met_with_ours() {
         (
             &["load", url, "--timeout", "5"],
             "it has no unit: write `5 s`",
+        ),
+        (
+            &["load", url, "--duration", "1h30"],
+            "`1h30` is not a duration; write `90 min`",
+        ),
+        (
+            &["calibrate", "--gap", "5 ms,10"],
+            "it has no unit: write `10 ms`",
+        ),
+        (
+            &["list", "gates", "p99"],
+            "hint: it is not a gate but a figure: ",
+        ),
+        (
+            &["list", "operators", "p99"],
+            "hint: write `distribution`, with `quantiles: [0.99]`",
         ),
         (
             &["load", url, "--tokenizer", "gpt2"],

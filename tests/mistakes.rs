@@ -43,7 +43,7 @@ pub(crate) fn written() -> Project {
 }
 
 #[test]
-fn a_value_in_another_spelling_is_met_with_ours() {
+fn a_value_in_another_spelling_gets_ours() {
     let project = written();
     let heartbeat = |text: &str| format!("requests: 16\n    heartbeat: {text}");
     for (to, hint) in [
@@ -186,7 +186,7 @@ fn a_value_in_another_spelling_is_met_with_ours() {
 }
 
 #[test]
-fn a_key_of_another_tool_is_met_with_ours() {
+fn a_key_of_another_tool_gets_ours() {
     let project = written();
     let more = |key: &str| format!("requests: 16\n    {key}: 1");
     for (to, hint) in [
@@ -227,7 +227,7 @@ fn a_key_of_another_tool_is_met_with_ours() {
 }
 
 #[test]
-fn the_id_of_a_model_is_met_with_a_definition_that_plans() {
+fn the_id_of_a_model_gets_a_definition_that_plans() {
     let project = written();
     let model = "model: smollm2-135m-instruct";
     // An engine that loads files has no use for the id.
@@ -623,7 +623,7 @@ fn a_load_of_which_no_request_is_answered_says_why() {
 }
 
 #[test]
-fn an_argument_of_load_in_another_form_is_met_with_ours() {
+fn an_argument_of_load_in_another_form_gets_ours() {
     let project = Project::new();
     let message = |arguments: &[&str]| {
         let outcome = project.run([&["load"], arguments].concat());

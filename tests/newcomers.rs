@@ -22,7 +22,7 @@ fn each(cases: &[(&str, &str, &str)]) {
 }
 
 #[test]
-fn an_axis_in_the_form_of_another_tool_is_met_with_ours() {
+fn an_axis_in_the_form_of_another_tool_gets_ours() {
     each(&[
         (
             AXIS,
@@ -155,7 +155,7 @@ fn needs_of_another_form_are_one_mistake() {
 }
 
 #[test]
-fn gates_and_operators_under_other_words_are_met_with_the_whole_entry() {
+fn gates_and_operators_under_other_words_get_the_whole_entry() {
     let gates =
         |gates: &str| format!("checks: {{kind: verify, needs: [server, ladder], gates: {gates}}}");
     let tolerance = "{gate: row-status, tolerance: 0.01}";
@@ -257,7 +257,7 @@ fn gates_and_operators_under_other_words_are_met_with_the_whole_entry() {
 }
 
 #[test]
-fn a_number_that_is_impossible_is_met_with_the_possible_ones() {
+fn a_number_that_is_impossible_gets_the_possible_ones() {
     each(&[
         (
             "seed: 7",
@@ -323,7 +323,7 @@ fn a_number_that_is_impossible_is_met_with_the_possible_ones() {
 }
 
 #[test]
-fn placeholders_of_other_tools_are_met_with_ours() {
+fn placeholders_of_other_tools_get_ours() {
     each(&[
         (
             REQUESTS,
@@ -379,7 +379,7 @@ fn placeholders_of_other_tools_are_met_with_ours() {
 }
 
 #[test]
-fn a_stage_of_the_wrong_kind_and_a_key_in_the_wrong_stage_are_met_with_the_kind() {
+fn a_stage_of_the_wrong_kind_and_a_key_in_the_wrong_stage_get_the_kind() {
     each(&[
         (
             "kind: load",
@@ -407,7 +407,7 @@ fn a_text_in_quotes_is_underlined_up_to_its_quote() {
 }
 
 #[test]
-fn a_time_in_place_of_a_count_is_met_with_the_key_for_times() {
+fn a_time_in_place_of_a_count_gets_the_key_for_times() {
     each(&[
         (
             REQUESTS,
@@ -428,7 +428,7 @@ fn a_time_in_place_of_a_count_is_met_with_the_key_for_times() {
 }
 
 #[test]
-fn a_setting_of_an_engine_in_another_form_is_met_with_the_number() {
+fn a_setting_of_an_engine_in_another_form_gets_the_number() {
     let with = |setting: &str| {
         format!("server: {{kind: serve, needs: [machine], settings: {{{setting}}}}}")
     };
@@ -457,7 +457,7 @@ fn a_setting_of_an_engine_in_another_form_is_met_with_the_number() {
 }
 
 #[test]
-fn a_table_with_the_name_of_its_stage_is_met_with_its_own_name() {
+fn a_table_with_the_name_of_its_stage_gets_its_own_name() {
     each(&[
         (
             "from: cells",
@@ -473,7 +473,7 @@ fn a_table_with_the_name_of_its_stage_is_met_with_its_own_name() {
 }
 
 #[test]
-fn an_option_that_sets_what_is_not_declared_is_met_with_the_declaration() {
+fn an_option_that_sets_what_is_not_declared_gets_the_declaration() {
     let project = written();
     for (options, hint) in [
         (

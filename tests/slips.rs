@@ -98,7 +98,7 @@ fn a_line_that_yaml_reads_as_text_is_named() {
 }
 
 #[test]
-fn a_word_where_a_number_belongs_is_met_with_the_number() {
+fn a_word_where_a_number_belongs_gets_the_number() {
     let project = written();
     let more = |key: &str| format!("requests: 16\n    {key}");
     for (from, to, hint) in [
@@ -168,7 +168,7 @@ fn a_word_where_a_number_belongs_is_met_with_the_number() {
 }
 
 #[test]
-fn a_url_that_lacks_a_part_is_met_with_the_whole_url() {
+fn a_url_that_lacks_a_part_gets_the_whole_url() {
     let project = Project::new();
     for (url, hint) in [
         ("http:/127.0.0.1:9", "hint: write http://127.0.0.1:9\n"),
@@ -200,7 +200,7 @@ fn a_url_that_lacks_a_part_is_met_with_the_whole_url() {
 }
 
 #[test]
-fn a_key_or_value_of_another_place_is_met_with_the_right_one() {
+fn a_key_or_value_of_another_place_gets_the_right_one() {
     let project = written();
     let settings = |setting: &str| {
         format!("server: {{kind: serve, needs: [machine], settings: {{{setting}}}}}")
@@ -336,7 +336,7 @@ fn a_key_or_value_of_another_place_is_met_with_the_right_one() {
 }
 
 #[test]
-fn the_words_of_workflow_tools_are_met_with_ours() {
+fn the_words_of_workflow_tools_get_ours() {
     let project = written();
     for (words, hint) in [
         (
@@ -386,7 +386,7 @@ fn the_words_of_workflow_tools_are_met_with_ours() {
 }
 
 #[test]
-fn a_bound_or_a_number_in_another_form_is_met_with_ours() {
+fn a_bound_or_a_number_in_another_form_gets_ours() {
     let project = Project::new();
     let url = "http://127.0.0.1:9";
     for (words, hint) in [
@@ -496,7 +496,7 @@ fn an_anchor_of_a_code_host_is_a_line_of_a_report() {
 
 /// A number alone for a mapping that needs one key, and a range in the spelling of another language.
 #[test]
-fn a_value_without_its_key_is_met_with_the_mapping() {
+fn a_value_without_its_key_gets_the_mapping() {
     let project = written();
     let workload = |text: &str| format!("workload: {{{text}, output: {{tokens: 8}}}}");
     for (from, to, hint) in [

@@ -21,7 +21,7 @@ fn each(cases: &[(&str, &str, &str)]) {
 }
 
 #[test]
-fn a_statistic_in_place_of_an_operator_is_met_with_the_operator_and_its_quantile() {
+fn a_statistic_in_place_of_an_operator_gets_the_operator_and_its_quantile() {
     for (word, hint) in [
         ("p99", "write `distribution`, with `quantiles: [0.99]`, "),
         ("p99.9", "write `distribution`, with `quantiles: [0.999]`, "),
@@ -63,7 +63,7 @@ fn a_statistic_in_place_of_an_operator_is_met_with_the_operator_and_its_quantile
 }
 
 #[test]
-fn quantiles_under_other_names_are_met_with_probabilities() {
+fn quantiles_under_other_names_get_probabilities() {
     let aggregate = |rest: &str| {
         format!(
             "{{operator: aggregate, from: cells, over: [block], columns: [ttft_ms_p50], {rest}}}"
@@ -86,7 +86,7 @@ fn quantiles_under_other_names_are_met_with_probabilities() {
 }
 
 #[test]
-fn a_statistic_in_place_of_a_gate_or_a_kind_of_figure_is_met_with_what_it_is() {
+fn a_statistic_in_place_of_a_gate_or_a_kind_of_figure_gets_what_it_is() {
     let gate =
         |word: &str| CHECKS.replace("ladder]", &format!("ladder], gates: [{{gate: {word}}}]"));
     for word in ["p99", "median", "mean", "max", "percentile"] {

@@ -205,7 +205,7 @@ fn the_caret_of_a_gate_is_at_the_word_of_its_query() {
 }
 
 #[test]
-fn a_slip_in_the_form_of_a_study_is_met_with_the_line() {
+fn a_slip_in_the_form_of_a_study_gets_the_line() {
     let project = written();
     for (from, to, hint) in [
         (
@@ -525,7 +525,7 @@ fn requests_that_ctrl_c_cuts_off_are_cancelled_and_not_failed() {
 }
 
 #[test]
-fn keys_in_the_wrong_place_are_met_with_the_place() {
+fn keys_in_the_wrong_place_get_the_place() {
     let project = written();
     let report = "report: {kind: report, needs: [machine, server, ladder, checks, results]";
     let more = |key: &str| format!("requests: 16\n    {key}");
@@ -595,7 +595,7 @@ fn the_setting_of_a_figure_that_is_wrong_is_named() {
 }
 
 #[test]
-fn names_on_the_command_line_are_met_with_those_that_exist() {
+fn names_on_the_command_line_get_those_that_exist() {
     let project = written();
     let none = project.run(["plan", "mine.yaml", "--only", "ladder[block=1,clients=3]"]);
     assert_eq!(none.code, Some(2), "{}", none.stderr);

@@ -94,7 +94,7 @@ fn a_wrong_value_does_not_hide_the_mistakes_beside_it() {
 }
 
 #[test]
-fn definitions_inside_a_stage_are_met_with_their_place() {
+fn definitions_inside_a_stage_get_their_place() {
     let project = written();
     let report = "report: {kind: report, needs: [machine, server, ladder, checks, results]";
     let with = |claims: &str| format!("{report}, claims: {claims}");
@@ -119,7 +119,7 @@ fn definitions_inside_a_stage_are_met_with_their_place() {
 }
 
 #[test]
-fn habits_of_other_tools_are_met_with_what_to_write() {
+fn habits_of_other_tools_get_what_to_write() {
     let project = written();
     for (from, to, hint) in [
         ("seed: 7", "random_seed: 7", "hint: did you mean `seed`?\n"),

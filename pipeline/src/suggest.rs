@@ -235,13 +235,19 @@ pub fn duration(text: &str) -> Option<String> {
     let mut rest = text.as_str();
     let mut terms: Vec<(f64, &str, u64)> = Vec::new();
     while !rest.is_empty() {
-        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ','))?;
+        let end = rest
+            .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ','))
+            .unwrap_or(rest.len());
         let number: f64 = rest[..end].replace(',', ".").parse().ok()?;
         let after = rest[end..].trim_start();
         let end = after
             .find(|c: char| !c.is_alphabetic())
             .unwrap_or(after.len());
-        let (unit, nanoseconds) = unit_of_time(&after[..end])?;
+        // In `1h30`, 30 has the next smaller unit.
+        let (unit, nanoseconds) = match (&after[..end], terms.last()) {
+            ("", Some((_, _, larger))) => smaller_unit_of_time(*larger)?,
+            (word, _) => unit_of_time(word)?,
+        };
         terms.push((number, unit, nanoseconds));
         rest = after[end..].trim_start_matches([' ', ',']);
         rest = rest.strip_prefix("and ").unwrap_or(rest);
@@ -268,34 +274,46 @@ fn in_largest_unit(nanoseconds: f64) -> Option<String> {
     Some(format!("{} {unit}", nanoseconds / length))
 }
 
-/// Returns our word for a unit of time, and its length in nanoseconds; `d` for days, for which we have no word.
+/// Units of time from short to long: our word, nanoseconds, and the words of others; `d` for days, for which we have no word.
+const UNITS_OF_TIME: [(&str, u64, &[&str]); 7] = [
+    ("ns", 1, &["ns", "nsec", "nanosecond", "nanoseconds"]),
+    ("us", 1_000, &["us", "usec", "microsecond", "microseconds"]),
+    (
+        "ms",
+        1_000_000,
+        &["ms", "msec", "millis", "millisecond", "milliseconds"],
+    ),
+    (
+        "s",
+        1_000_000_000,
+        &["s", "sec", "secs", "second", "seconds"],
+    ),
+    (
+        "min",
+        60_000_000_000,
+        &["m", "min", "mins", "minute", "minutes"],
+    ),
+    ("h", 3_600_000_000_000, &["h", "hr", "hrs", "hour", "hours"]),
+    ("d", 86_400_000_000_000, &["d", "day", "days"]),
+];
+
+/// Returns our word for a unit of time, and its length in nanoseconds.
 fn unit_of_time(word: &str) -> Option<(&'static str, u64)> {
-    const UNITS: [(&str, u64, &[&str]); 7] = [
-        ("ns", 1, &["ns", "nsec", "nanosecond", "nanoseconds"]),
-        ("us", 1_000, &["us", "usec", "microsecond", "microseconds"]),
-        (
-            "ms",
-            1_000_000,
-            &["ms", "msec", "millis", "millisecond", "milliseconds"],
-        ),
-        (
-            "s",
-            1_000_000_000,
-            &["s", "sec", "secs", "second", "seconds"],
-        ),
-        (
-            "min",
-            60_000_000_000,
-            &["m", "min", "mins", "minute", "minutes"],
-        ),
-        ("h", 3_600_000_000_000, &["h", "hr", "hrs", "hour", "hours"]),
-        ("d", 86_400_000_000_000, &["d", "day", "days"]),
-    ];
-    let all = UNITS.iter().flat_map(|(_, _, words)| words.iter().copied());
+    let all = UNITS_OF_TIME
+        .iter()
+        .flat_map(|(_, _, words)| words.iter().copied());
     let meant = all.clone().find(|w| *w == word);
     // Corrects a typing error in a long word; short words are too similar.
     let meant = meant.or_else(|| closest(word, all.filter(|w| w.len() > 4)))?;
-    let (unit, ns, _) = UNITS.iter().find(|(_, _, words)| words.contains(&meant))?;
+    let (unit, ns, _) = UNITS_OF_TIME
+        .iter()
+        .find(|(_, _, words)| words.contains(&meant))?;
+    Some((unit, *ns))
+}
+
+/// Returns the next smaller unit and its length, given the length of a unit in nanoseconds.
+fn smaller_unit_of_time(larger: u64) -> Option<(&'static str, u64)> {
+    let (unit, ns, _) = UNITS_OF_TIME.iter().rev().find(|(_, ns, _)| *ns < larger)?;
     Some((unit, *ns))
 }
 
@@ -304,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_in_another_spelling_is_met_with_ours() {
+    fn a_duration_in_another_spelling_is_translated() {
         for (theirs, ours) in [
             ("30sec", "30 s"),
             ("30 seconds", "30 s"),
@@ -313,6 +331,9 @@ mod tests {
             ("1:30", "90 s"),
             ("01:00:05", "3605 s"),
             ("1h30m", "90 min"),
+            ("1h30", "90 min"),
+            ("1m30", "90 s"),
+            ("2 s 500", "2500 ms"),
             ("1 hour and 30 minutes", "90 min"),
             ("1h30m15s", "5415 s"),
             ("1m 500ms", "60500 ms"),
@@ -422,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_many_names_is_met_with_the_figures_among_them() {
+    fn the_beginning_of_many_names_gets_the_figures_among_them() {
         let mut names: Vec<String> = (0..20).map(|i| format!("other_{i}")).collect();
         let endings = ["n", "std", "mean", "p50", "p99", "max"];
         names.extend(endings.map(|ending| format!("ttft_ms_{ending}")));

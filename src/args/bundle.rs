@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use pipeline::suggest::closest;
 
 use super::{ExperimentArgs, RemoteArgs};
 
@@ -76,7 +77,7 @@ fn parse_rule() -> PossibleValuesParser {
     PossibleValuesParser::new(bundle::RULES.iter().map(|rule| rule.name))
 }
 
-/// Reads an SPDX license identifier; does not check that it exists.
+/// Reads the name of an author: one line of visible text.
 fn parse_author(text: &str) -> Result<String, String> {
     match text.trim().is_empty() || text.chars().any(pipeline::place::is_hidden) {
         false => Ok(text.to_owned()),
@@ -87,13 +88,46 @@ fn parse_author(text: &str) -> Result<String, String> {
     }
 }
 
+/// Reads the identifier of a license on SPDX's list. The bundle's metadata link to it there.
 fn parse_license(text: &str) -> Result<String, String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+');
-    if !text.is_empty() && text.chars().all(plain) {
-        Ok(text.to_owned())
-    } else {
-        Err(format!(
-            "`{text}` is not an SPDX identifier such as CC-BY-4.0"
-        ))
+    if let Some(id) = spdx::license_id(text) {
+        return Ok(id.name.to_owned());
+    }
+    let listed = spdx::identifiers::LICENSES
+        .iter()
+        .map(|license| license.name);
+    let by_name = spdx::imprecise_license_id(text).filter(|(_, length)| *length == text.len());
+    let meant = by_name.map(|(id, _)| id.name);
+    Err(match meant.or_else(|| closest(text, listed)) {
+        Some(meant) => format!("no license has this SPDX identifier; did you mean `{meant}`?"),
+        None => "no license has this SPDX identifier; write one such as `CC-BY-4.0`".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_license;
+
+    #[test]
+    fn a_license_is_on_the_list_of_spdx() {
+        for id in ["CC-BY-4.0", "CC0-1.0", "MIT", "Apache-2.0", "ODbL-1.0"] {
+            assert_eq!(parse_license(id).as_deref(), Ok(id));
+        }
+        for (theirs, ours) in [
+            ("MITT", "MIT"),
+            ("cc-by-4.0", "CC-BY-4.0"),
+            ("CC-BY4.0", "CC-BY-4.0"),
+            ("apache 2.0", "Apache-2.0"),
+        ] {
+            let error = parse_license(theirs).unwrap_err();
+            assert!(
+                error.ends_with(&format!("did you mean `{ours}`?")),
+                "{error}"
+            );
+        }
+        for none in ["", "ours, all rights reserved", "MIT OR Apache-2.0"] {
+            let error = parse_license(none).unwrap_err();
+            assert!(error.ends_with("such as `CC-BY-4.0`"), "{error}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::values::{parse_api, parse_clients, parse_rate, parse_spans};
+use super::values::{parse_api, parse_clients, parse_duration, parse_gap, parse_rate, parse_spans};
 
 /// Arguments of `calibrate`.
 #[derive(Debug, Args)]
@@ -16,10 +16,10 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "R,…", value_delimiter = ',', value_parser = parse_rate)]
     pub(crate) rate: Vec<f64>,
     /// Gaps between tokens, separated by commas [default: 10 ms,50 ms].
-    #[arg(long, value_name = "SPAN,…", value_delimiter = ',')]
+    #[arg(long, value_name = "SPAN,…", value_delimiter = ',', value_parser = parse_gap)]
     pub(crate) gap: Vec<String>,
     /// Approximate time to measure each point [default: 3 s].
-    #[arg(long, value_name = "SPAN")]
+    #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
     pub(crate) duration: Option<String>,
     /// Bound on the absolute error of TTFT and E2E: median and 99th percentile [default: 2 ms,20 ms].
     #[arg(long, value_name = "P50,P99", value_parser = parse_spans)]

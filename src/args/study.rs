@@ -209,7 +209,7 @@ pub(crate) struct DiffArgs {
     /// latencies].
     #[arg(long, value_name = "NAME")]
     pub(crate) column: Vec<String>,
-    /// Smallest relative change that counts, in percent.
+    /// Smallest relative change that counts, in percent: `5` and `5%` are the same.
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = super::values::parse_percent)]
     pub(crate) threshold: f64,
     /// Largest Holm-adjusted p value that counts as a change, and the level of each bound of the gate.
@@ -239,8 +239,8 @@ pub(crate) struct PowerArgs {
     /// Number of studies to simulate.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = |text: &str| super::values::parse_within::<u64>(text, 20, 1_000_000))]
     pub(crate) studies: u64,
-    /// True effects to look for, in percent.
-    #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_values_t = [1.0, 5.0, 10.0, 20.0], value_parser = super::values::parse_percent)]
+    /// True effects to look for, in percent, separated by commas [default: 1,5,10,20].
+    #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_values_t = [1.0, 5.0, 10.0, 20.0], hide_default_value = true, value_parser = super::values::parse_percent)]
     pub(crate) effect: Vec<f64>,
     /// Noise between launches, in percent [default: that of earlier blocks, or the declared noise, or 3].
     #[arg(long, value_name = "PERCENT", value_parser = super::values::parse_percent)]

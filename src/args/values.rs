@@ -232,10 +232,19 @@ pub(super) fn parse_level(text: &str) -> Result<f64, String> {
 
 /// Reads a duration and keeps its spelling.
 pub(super) fn parse_span(text: &str) -> Result<String, String> {
+    span_in(text, "s")
+}
+
+/// Reads a gap between tokens, as [`parse_span`] does; a number without a unit probably means milliseconds.
+pub(super) fn parse_gap(text: &str) -> Result<String, String> {
+    span_in(text, "ms")
+}
+
+fn span_in(text: &str, unit: &str) -> Result<String, String> {
     let parsed = load::TimeSpan::parse(text).map(|_| text.to_owned());
     parsed.map_err(|error| match text.trim().parse::<f64>() {
         Ok(number) if number > 0.0 && number.is_finite() => {
-            format!("it has no unit: write `{number} s`")
+            format!("it has no unit: write `{number} {unit}`")
         }
         _ => error,
     })

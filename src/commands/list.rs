@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum as _;
 use contract::{Api, Word as _};
-use pipeline::language::{Disk, Files as _};
+use pipeline::language::{Disk, Files as _, remedy_for_other_word};
 use pipeline::suggest::remedy;
 use serde_json::{Value, json};
 
@@ -45,7 +45,9 @@ pub(super) fn list(arguments: &ListArgs, global: &Global) -> Result<(), Stop> {
     };
     let Some(entry) = entries.get(name) else {
         let word = word(what);
-        let mut hint = remedy(name, word, entries.keys().map(String::as_str));
+        let other_word = word_of_other_tools(what, name);
+        let mut hint =
+            other_word.unwrap_or_else(|| remedy(name, word, entries.keys().map(String::as_str)));
         if what == Listed::Models {
             hint.push_str(
                 "; `benchtrail init NAME --engine ENGINE --model ID` writes a study of any other",
@@ -59,6 +61,21 @@ pub(super) fn list(arguments: &ListArgs, global: &Global) -> Result<(), Stop> {
         say(entry.full.trim_end());
     }
     Ok(())
+}
+
+/// Returns the remedy for a word that other tools use where an experiment names a gate or an operator.
+fn word_of_other_tools(what: Listed, name: &str) -> Option<String> {
+    let (kind, place) = match what {
+        Listed::Gates => ("verify", "/properties/gates/items/properties/gate"),
+        Listed::Operators => (
+            "analyze",
+            "/properties/tables/additionalProperties/properties/operator",
+        ),
+        _ => return None,
+    };
+    let kinds = registry().kinds;
+    let kind = kinds.iter().find(|candidate| candidate.name() == kind)?;
+    remedy_for_other_word(kind.schema().as_value().pointer(place)?, name)
 }
 
 /// Prints what can be listed.

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::args::{Global, PublishArgs};
 use crate::exit::Stop;
+use crate::given;
 use crate::project::{again, in_shell, shown};
 use crate::room;
 use crate::session::Session;
@@ -19,7 +20,7 @@ use crate::shared::{Shared, watched};
 use crate::terminal::{bytes, complain, continued, say};
 
 pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), Stop> {
-    let key = arguments.key.as_deref().map(KeyPair::read).transpose()?;
+    let key = given::key(arguments.key.as_deref(), KeyPair::read)?;
     if let Some(path) = arguments.key.as_deref()
         && KeyPair::is_open_to_others(path)
     {

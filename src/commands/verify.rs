@@ -13,7 +13,7 @@ use why::{Audit, Document, Provenance};
 use crate::args::{Global, VerifyArgs};
 use crate::commands::run_report::trace_file;
 use crate::exit::Stop;
-use crate::given::{Wanted, must_be};
+use crate::given::{self, Wanted, must_be};
 use crate::project::shown;
 use crate::registry::registry;
 use crate::room;
@@ -21,7 +21,7 @@ use crate::signals::listen_for_signals;
 use crate::terminal::{bytes, say, say_line};
 
 pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop> {
-    let key = arguments.key.as_deref().map(PublicKey::read).transpose()?;
+    let key = given::key(arguments.key.as_deref(), PublicKey::read)?;
     must_be(&arguments.bundle, Wanted::Bundle)?;
     let bundle = Bundle::open(&arguments.bundle)?;
     // An unreadable lock is one of the complaints.

@@ -175,7 +175,7 @@ fn the_settings_of_a_repository_start_no_program() {
 }
 
 #[test]
-fn a_name_that_is_no_figure_is_met_with_one_that_is() {
+fn a_name_that_is_no_figure_gets_one_that_is() {
     let project = committed_twice();
     let study = "experiments/simulated.smoke.lock";
     let refused = |figure: &str, more: &[&str], reason: &str| {
@@ -249,7 +249,7 @@ fn a_name_that_is_no_figure_is_met_with_one_that_is() {
 }
 
 #[test]
-fn a_wrong_name_or_option_for_results_is_met_with_a_right_one() {
+fn a_wrong_name_or_option_for_results_gets_a_right_one() {
     let project = committed_twice();
     let study = "experiments/simulated.smoke.lock";
     let refused = |command: &[&str], remedy: &str| {

@@ -80,7 +80,7 @@ mod unused;
 mod variant;
 
 pub use axes::label_like;
-pub use check::{mistakes_in, number_meant};
+pub use check::{mistakes_in, number_meant, remedy_for_other_word};
 pub use compile::{Options, load_text, with_own_definitions};
 pub use diagnostics::{Diagnostic, Diagnostics, Place};
 pub(crate) use disk::place_in;

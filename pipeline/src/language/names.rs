@@ -63,7 +63,7 @@ mod tests {
     use super::valid_name;
 
     #[test]
-    fn a_name_with_other_characters_is_met_with_the_nearest_valid_one() {
+    fn a_name_with_other_characters_gets_the_nearest_valid_one() {
         for (name, nearest) in [
             ("my study", Some("my-study")),
             ("ttft@p99", Some("ttft-p99")),

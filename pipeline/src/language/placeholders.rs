@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn placeholders_of_other_tools_are_met_with_ours() {
+    fn placeholders_of_other_tools_get_ours() {
         for (inner, remedy) in [
             ("{ matrix.clients }", Some("write `${clients}`")),
             (" clients ", Some("write `${clients}`")),

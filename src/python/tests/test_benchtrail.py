@@ -179,7 +179,7 @@ def test_a_notebook_shows_what_a_table_is(study: benchtrail.Study) -> None:
     assert benchtrail.__version__ == benchtrail.version()
 
 
-def test_names_of_other_libraries_are_met_with_ours(study: benchtrail.Study, tmp_path: Path) -> None:
+def test_names_of_other_libraries_get_ours(study: benchtrail.Study, tmp_path: Path) -> None:
     table = study["results.cells"]
     for theirs, ours in [("to_pandas", "pandas()"), ("columns", "arrow().column_names"), ("df", "pandas()")]:
         with pytest.raises(AttributeError, match=f"write `table.{re.escape(ours)}`"):
@@ -196,7 +196,7 @@ def test_names_of_other_libraries_are_met_with_ours(study: benchtrail.Study, tmp
     assert [*tmp_path.iterdir()] == []
 
 
-def test_a_number_that_is_not_named_is_met_with_those_there() -> None:
+def test_a_number_that_is_not_named_gets_those_there() -> None:
     with pytest.raises(benchtrail.BenchtrailError, match="line=24"):
         benchtrail.why(REPORT / "report.md")
     with pytest.raises(benchtrail.BenchtrailError, match=r"several numbers: '.+' \(line 24, column \d+\)"):

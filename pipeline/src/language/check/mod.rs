@@ -19,3 +19,4 @@ pub use numbers::number_meant;
 pub(crate) use numbers::range;
 pub(crate) use unknown::has_word;
 pub(crate) use view::key_meant;
+pub use view::remedy_for_other_word;

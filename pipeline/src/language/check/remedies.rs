@@ -454,7 +454,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_as_people_write_them_are_met_with_ours() {
+    fn numbers_as_people_write_them_get_ours() {
         let remedy = |text: &str| number(text, true).unwrap_or_default();
         assert_eq!(remedy("1_000"), "write 1000");
         assert_eq!(remedy("12,500"), "write 12500");

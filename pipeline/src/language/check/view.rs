@@ -98,6 +98,12 @@ pub(crate) fn key_meant<'a>(schema: &'a Json, word: &str) -> Option<&'a str> {
     schema["properties"].get(key).map(|_| key)
 }
 
+/// Returns the remedy for a word that is not among the values of a schema but that other tools use, or that names a quantile.
+pub fn remedy_for_other_word(schema: &Json, word: &str) -> Option<String> {
+    let parts = vec![schema.as_object()?];
+    View { parts }.phrase(word).map(|ours| instead(&ours))
+}
+
 /// A schema with everything it refers to, as parts that all apply.
 pub(super) struct View<'a> {
     pub(super) parts: Vec<&'a Map<String, Json>>,

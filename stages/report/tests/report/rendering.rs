@@ -242,7 +242,7 @@ fn an_undefined_name_has_its_template_and_line() {
 }
 
 #[test]
-fn a_mistake_in_a_call_is_met_with_what_exists() {
+fn a_mistake_in_a_call_gets_what_exists() {
     let lab = Lab::new();
     for (text, remedy) in [
         (
@@ -281,7 +281,7 @@ fn a_mistake_in_a_call_is_met_with_what_exists() {
 }
 
 #[test]
-fn a_template_named_with_its_folder_or_without_its_ending_is_met_with_its_name() {
+fn a_template_named_with_its_folder_or_without_its_ending_gets_its_name() {
     for name in ["templates/t.md", "t", "./templates/t"] {
         let settings = json!({ "template": name });
         let problems = canonical(&settings, &Templates::one("x")).unwrap_err();

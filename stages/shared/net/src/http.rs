@@ -302,12 +302,10 @@ impl Answer {
         }
     }
 
-    /// Returns the start of the body on one line, for messages.
+    /// Returns the start of the body on one line, for messages; of a page for people, its title.
     pub fn start(&self) -> String {
         // Mask before cutting, or the start of a key could remain.
-        let text = self.text();
-        let start: String = text.chars().take(200).collect();
-        start.split_whitespace().collect::<Vec<_>>().join(" ")
+        quoted(&self.text())
     }
 
     /// Describes the answer for messages.
@@ -318,6 +316,37 @@ impl Answer {
             false => format!("{path} answered {status}: `{start}`"),
         }
     }
+}
+
+/// Returns the start of a text on one line; of an HTML page, its title.
+fn quoted(text: &str) -> String {
+    let head = |text: &str| text.chars().take(200).collect::<String>();
+    let start = match title(text) {
+        Some("") => "a page of HTML".to_owned(),
+        Some(title) => format!("a page of HTML, {}", head(title)),
+        None => head(text),
+    };
+    start.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the title of an HTML page, empty if it has none; `None` for any other text.
+fn title(text: &str) -> Option<&str> {
+    let text = text.trim_start();
+    let begins = |word: &str| {
+        let start = text.get(..word.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(word))
+    };
+    if !begins("<!doctype html") && !begins("<html") {
+        return None;
+    }
+    let lower = text.to_ascii_lowercase();
+    let inside = || {
+        let tag = lower.find("<title")?;
+        let start = tag + lower[tag..].find('>')? + 1;
+        let end = start + lower[start..].find("</title")?;
+        Some(text[start..end].trim())
+    };
+    Some(inside().unwrap_or_default())
 }
 
 /// The reason why there is no answer.
@@ -476,6 +505,25 @@ mod tests {
             matches!(&error, HttpError::Connect(e) if e.contains("refused")),
             "{error:?}"
         );
+    }
+
+    #[test]
+    fn a_page_for_people_is_quoted_by_its_title() {
+        for (body, said) in [
+            (
+                "<html>\n<head><title>502 Bad\n Gateway</title></head>",
+                "a page of HTML, 502 Bad Gateway",
+            ),
+            (
+                "\n<!DOCTYPE html><Title lang=x>A</TITLE><body>much</body>",
+                "a page of HTML, A",
+            ),
+            ("<html><body>much</body></html>", "a page of HTML"),
+            ("<html><title>never closed", "a page of HTML"),
+            ("<xml>x</xml>", "<xml>x</xml>"),
+        ] {
+            assert_eq!(quoted(body), said);
+        }
     }
 
     #[test]

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_or_an_idiom_is_met_with_what_to_write() {
+    fn a_slip_or_an_idiom_gets_what_to_write() {
         let at = |column| QueryError::Sql("near".to_owned(), Some((1, column)));
         assert_eq!(
             idiom("select * form t", &at(10)).as_deref(),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_in_double_quotes_is_met_with_single_ones() {
+    fn a_text_in_double_quotes_gets_single_ones() {
         let hint = |sql: &str| in_double_quotes(sql, "slow");
         assert!(hint("select * from t where a = \"slow\"").is_some());
         assert!(hint("select * from t where a in (\"slow\")").is_some());
