@@ -10,21 +10,36 @@ use serde_json::{Value, json};
 use crate::exit::Stop;
 use crate::room::{self, Step};
 use crate::session::Session;
+use crate::terminal::announced_if_slow;
 
-/// Executes the pure stages of an experiment over simulated rows.
+/// Executes the pure stages of an experiment over simulated rows. Unless the user wants quiet, says so if it takes long.
 ///
 /// # Errors
 /// If the scratch store cannot be created, or the process may not use enough memory.
-pub(crate) fn try_out(session: &Session, cancelled: &Arc<AtomicBool>) -> Result<DryRun, Stop> {
+pub(crate) fn try_out(
+    session: &Session,
+    cancelled: &Arc<AtomicBool>,
+    quiet: bool,
+) -> Result<DryRun, Stop> {
     // It executes one stage after the other.
     let pure = session.pure_cells().into_iter().max().unwrap_or(0);
     room::fits("the dry run", &Step::executes(session.cells(), pure, None))?;
-    Ok(pipeline::dry_run(
-        &session.experiment,
-        &session.registry,
-        &session.project.store,
-        cancelled,
-    )?)
+    let execute = || {
+        pipeline::dry_run(
+            &session.experiment,
+            &session.registry,
+            &session.project.store,
+            cancelled,
+        )
+    };
+    let tried = match quiet {
+        true => execute(),
+        false => announced_if_slow(
+            "dry run: verification, analysis and report are tried with synthetic rows before anything is measured",
+            execute,
+        ),
+    };
+    Ok(tried?)
 }
 
 /// Returns a finding as text: the problem, its place, and the remedy.

@@ -3,6 +3,9 @@
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use pipeline::place::is_hidden;
 
@@ -62,6 +65,24 @@ pub(crate) fn write_raw(bytes: &[u8]) -> io::Result<()> {
 pub(crate) fn complain(text: &str) {
     let mut err = io::stderr().lock();
     let _closed_pipe = writeln!(err, "{}", plain(text));
+}
+
+/// The time for which a command may be silent.
+const SILENCE: Duration = Duration::from_secs(3);
+
+/// Returns the result of some work. If it takes longer than a few seconds, a line on standard error says what is done.
+pub(crate) fn announced_if_slow<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    let (done, end) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            if end.recv_timeout(SILENCE) == Err(RecvTimeoutError::Timeout) {
+                complain(what);
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
 }
 
 /// Returns text that is safe for a terminal. Labels, files and servers may contain anything: a control character could

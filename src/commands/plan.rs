@@ -46,7 +46,7 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
     let rented = cluster::rented_costs(&session.experiment, &store, &machines)?;
     costs.extend(rented);
     let tried = match arguments.dry_run {
-        true => Some(dry_run::try_out(&session, &Arc::default())?),
+        true => Some(dry_run::try_out(&session, &Arc::default(), false)?),
         false => None,
     };
     let wrong = tried.as_ref().is_some_and(|t| t.errors().next().is_some());

@@ -111,7 +111,7 @@ impl Run<'_> {
         if self.arguments.no_dry_run || !pipeline::dry_run_is_due(self.plan) {
             return Ok(());
         }
-        let tried = dry_run::try_out(self.session, cancelled)?;
+        let tried = dry_run::try_out(self.session, cancelled, self.arguments.quiet)?;
         if tried.interrupted {
             return Err(Stop::interrupted());
         }

@@ -71,7 +71,7 @@ def why(
     if number is not None and not isinstance(number, str):
         raise TypeError(f"`number` is a text, as the report prints it: {str(number)!r}, not {number!r}")
     if number is None and line is None:
-        hint = f"why({str(report)!r}, line=24), or why({str(report)!r}, '70.0')"
+        hint = f"why({str(report)!r}, line=23), or why({str(report)!r}, '61.1')"
         raise BenchtrailError("which number? Give its line, or its text", hint, 2)
     place = str(report)
     if line is not None:
