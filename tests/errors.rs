@@ -130,7 +130,7 @@ fn an_exclusion_without_a_reason_is_refused() {
         project.edit(
             "experiments/quickstart.yaml",
             text,
-            &format!("{text}\n    exclude:\n      - where: {{concurrency: 4}}"),
+            &format!("{text}\n    exclude:\n      - where: {{concurrency: 8}}"),
         );
     };
     refused(
@@ -320,7 +320,7 @@ fn mistakes_of_the_first_hour_get_their_remedy() {
     spoilt(
         "prompt-beyond-the-context",
         "{from: 8, to: 16}",
-        "{from: 4000, to: 8000}",
+        "{from: 2000, to: 4000}",
     );
     spoilt(
         "model",

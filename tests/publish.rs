@@ -408,8 +408,8 @@ fn a_study_that_is_not_finished_is_not_published() {
     let project = Project::finished();
     project.edit(
         "experiments/quickstart.yaml",
-        "set: {blocks: 1}",
-        "set: {blocks: 1, requests: 9}",
+        "requests: 8, blocks: 1",
+        "requests: 9, blocks: 1",
     );
     let folder = outside();
     let refused = publish(&project, &folder.path().join("study"), &[]);

@@ -67,7 +67,7 @@ The list includes definitions in this folder, such as `engines/NAME.yaml`.")]
   benchtrail run experiments/quickstart.yaml --set blocks=8 --keep-going
   # Measure a stage again; its old rows stay:
   benchtrail run experiments/quickstart.yaml --fresh ladder
-  benchtrail run experiments/quickstart.yaml --only 'ladder[concurrency=4]'
+  benchtrail run experiments/quickstart.yaml --only 'ladder[concurrency=8]'
   # Analyze and report again, on any machine:
   benchtrail run experiments/quickstart.yaml --locked
   # Continue after you log out:
@@ -116,13 +116,13 @@ and the same operators as a real run. docs/statistics.md describes what is simul
     #[command(after_long_help = "Examples:
   benchtrail ls experiments/quickstart.yaml
   benchtrail ls experiments/quickstart.yaml results
-  benchtrail ls experiments/quickstart.yaml 'ladder[block=1,concurrency=4]'")]
+  benchtrail ls experiments/quickstart.yaml 'ladder[block=1,concurrency=8]'")]
     Ls(LsArgs),
     /// Show an artifact: a table, a record or a log.
     #[command(after_long_help = "Examples:
   benchtrail show experiments/quickstart.yaml results.efficiency
   benchtrail show experiments/quickstart.yaml \\
-      'ladder[block=1,configuration=batched,workload=short-decode,concurrency=4].requests'
+      'ladder[block=1,configuration=batched,workload=short-decode,concurrency=8].requests'
   benchtrail show b3:1f0c2a…              # any object, by its first digits
   benchtrail show b3:1f0c2a… --rows 4..20 --columns request_id,status
   benchtrail show b3:1f0c2a… --raw > requests.parquet")]
@@ -259,7 +259,7 @@ needs three launches in each study. `--gate` judges each column over all coordin
     #[command(after_long_help = "Examples:
   benchtrail history experiments/quickstart.yaml results.ladder.output_throughput_mean
   benchtrail history experiments/quickstart.yaml results.cells.ttft_ms_p50 \\
-      --where concurrency=4
+      --where concurrency=8
   benchtrail history experiments/quickstart.yaml results.cells.ttft_ms_p50 \\
       --figure ttft.svg --csv
 
