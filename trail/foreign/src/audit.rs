@@ -43,7 +43,7 @@ impl fmt::Display for Unaudited {
                 )
             }
             Self::NoTable => f.write_str(
-                "no table was read, so only arithmetic written out and the form were checked; tables need bars and a rule under the header, as in GFM; give tables with --data",
+                "no table was read, so only arithmetic written out and the form were checked; a table needs a header and rows: with bars and a rule, as in GFM, or as `<table>`; give tables with --data",
             ),
         }
     }
