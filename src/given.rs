@@ -112,7 +112,7 @@ pub(crate) fn must_be(path: &Path, wanted: Wanted) -> Result<(), Stop> {
 /// Reads a key file if its option is given.
 ///
 /// # Errors
-/// If there is no such file, or if it is not such a key.
+/// If the file does not exist, or does not contain a key of this kind.
 pub(crate) fn key<Key>(
     path: Option<&Path>,
     read: impl Fn(&Path) -> Result<Key, BundleError>,

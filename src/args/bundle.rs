@@ -88,7 +88,7 @@ fn parse_author(text: &str) -> Result<String, String> {
     }
 }
 
-/// Reads the identifier of a license on SPDX's list. The bundle's metadata link to it there.
+/// Reads the SPDX identifier of a license. It must be on SPDX's list, because the metadata of the bundle link to its page.
 fn parse_license(text: &str) -> Result<String, String> {
     if let Some(id) = spdx::license_id(text) {
         return Ok(id.name.to_owned());
