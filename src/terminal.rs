@@ -70,8 +70,12 @@ pub(crate) fn complain(text: &str) {
 /// The time for which a command may be silent.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// Returns the result of some work. If it takes longer than a few seconds, a line on standard error says what is done.
+/// Returns the result of some work. If it takes longer than a few seconds and standard error is a terminal, a line says
+/// what is done. A file gets no such line: what is written there does not depend on the speed of the machine.
 pub(crate) fn announced_if_slow<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    if !is_watched() {
+        return work();
+    }
     let (done, end) = mpsc::channel::<()>();
     thread::scope(|scope| {
         scope.spawn(move || {
