@@ -4,6 +4,7 @@
 //! duplicates and sorted by place.
 
 use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use super::hidden;
 use crate::stage::Step;
 
 /// A place in one of the texts of a [`Sink`]; line 0 means the whole text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Span {
     /// The number of the text.
     pub(crate) source: u32,
@@ -270,6 +271,7 @@ impl Sink {
             }
         }
         mistakes.sort_by_key(|m| m.span);
+        let mistakes = ends_of_series(mistakes);
         let mut all = self.arguments.into_inner();
         // The messages without labels: a mistake that several labels have is listed once.
         let mut messages = vec![String::new(); all.len()];
@@ -305,6 +307,48 @@ impl Sink {
         }
         Diagnostics(all)
     }
+}
+
+/// Lists a mistake once, and only the first and the last of more than two at one place that differ only in their numbers.
+/// An axis of fifty levels would otherwise give fifty mistakes for one cause.
+fn ends_of_series(mut mistakes: Vec<Mistake>) -> Vec<Mistake> {
+    let mut texts = HashSet::new();
+    mistakes.retain(|mistake| texts.insert((mistake.span, mistake.message.clone())));
+    let mut series: BTreeMap<(Span, String), Vec<usize>> = BTreeMap::new();
+    for (number, mistake) in mistakes.iter().enumerate() {
+        let form = (mistake.span, without_numbers(&mistake.message));
+        series.entry(form).or_default().push(number);
+    }
+    let mut dropped: BTreeSet<usize> = BTreeSet::new();
+    for members in series.into_values().filter(|members| members.len() > 2) {
+        let count = members.len();
+        for (member, which) in [(members[0], "first"), (members[count - 1], "last")] {
+            let note = format!("the {which} of {count} such mistakes here");
+            let mistake = &mut mistakes[member];
+            match &mut mistake.labels {
+                Some(labels) => *labels = format!("{labels}; {note}").into(),
+                None => mistake.message.push_str(&format!(" ({note})")),
+            }
+        }
+        dropped.extend(&members[1..count - 1]);
+    }
+    let all = mistakes.into_iter().enumerate();
+    all.filter(|(number, _)| !dropped.contains(number))
+        .map(|(_, mistake)| mistake)
+        .collect()
+}
+
+/// Replaces each number of a message by one sign.
+fn without_numbers(message: &str) -> String {
+    let mut text = String::new();
+    for part in message.split_inclusive(|c: char| c.is_ascii_digit()) {
+        let words = part.trim_end_matches(|c: char| c.is_ascii_digit());
+        text.push_str(words);
+        if words.len() < part.len() && !(words.is_empty() && text.ends_with('#')) {
+            text.push('#');
+        }
+    }
+    text
 }
 
 /// Writes a route as `stages.ladder.exclude[0].where`.
@@ -423,5 +467,67 @@ fn same_place(a: &Place, b: &Place) -> bool {
             },
         ) => (file, line, column) == (file_b, line_b, column_b),
         (a, b) => a == b,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mistakes(messages: impl IntoIterator<Item = (u32, String)>) -> Vec<String> {
+        let mistake = |(line, message): (u32, String)| {
+            let span = Span {
+                line,
+                ..Span::default()
+            };
+            Mistake::new(span, &[], message)
+        };
+        let all = messages.into_iter().map(mistake).collect();
+        ends_of_series(all).into_iter().map(|m| m.message).collect()
+    }
+
+    #[test]
+    fn of_mistakes_at_one_place_that_differ_only_in_numbers_the_first_and_the_last_are_listed() {
+        let few = |clients: u32| {
+            (
+                3,
+                format!("4 requests are fewer than the {clients} clients"),
+            )
+        };
+        let other = (3, "`rate` is missing".to_owned());
+        let listed = mistakes(
+            (5..=12)
+                .map(few)
+                .chain([other.clone(), few(5), other.clone()]),
+        );
+        assert_eq!(
+            listed,
+            [
+                "4 requests are fewer than the 5 clients (the first of 8 such mistakes here)",
+                "4 requests are fewer than the 12 clients (the last of 8 such mistakes here)",
+                "`rate` is missing",
+            ]
+        );
+    }
+
+    #[test]
+    fn two_mistakes_and_those_at_other_places_or_with_other_names_are_all_listed() {
+        let text = |line, message: &str| (line, message.to_owned());
+        let all = [
+            text(1, "4 is too few"),
+            text(1, "5 is too few"),
+            text(2, "6 is too few"),
+            text(3, "`a` is not a model"),
+            text(3, "`b` is not a model"),
+            text(3, "`c` is not a model"),
+        ];
+        assert_eq!(mistakes(all.clone()), all.map(|(_, message)| message));
+    }
+
+    #[test]
+    fn numbers_of_any_length_are_one_sign() {
+        assert_eq!(without_numbers("12 of 3, v10 or 0.5"), "# of #, v# or #.#");
+        assert_eq!(without_numbers("none"), "none");
+        assert_eq!(without_numbers("7"), "#");
     }
 }
