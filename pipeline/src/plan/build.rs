@@ -39,7 +39,9 @@ pub fn plan(
     }
     let mut session = Session::new(experiment, registry, store, options)?;
     session.check_inputs()?;
-    document(&mut session)
+    let mut plan = document(&mut session)?;
+    plan.design = design_plan(&session);
+    Ok(plan)
 }
 
 /// A cell that would execute now.
@@ -242,7 +244,7 @@ pub(crate) fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError>
         experiment: session.graph.experiment.name.clone(),
         profile: session.graph.experiment.profile.clone(),
         notes: notes(session, &cells),
-        design: design_plan(session),
+        design: None,
         lacks: session.lacks.iter().cloned().collect(),
         demand: (demand.cells > 0).then_some(demand),
         cells,

@@ -232,20 +232,21 @@ impl Launched {
     /// It comes from the differences between launches within a block, pooled over pairs of launches, so that variation
     /// shared by a block does not count. If the design has an A/A arm, only that pair is used.
     fn noise(&self, session: &Session<'_>, design: &Design) -> Option<(f64, usize)> {
+        let compared = self.compared(session, design);
+        if compared.len() < 2 {
+            return None;
+        }
         let mut logs: BTreeMap<usize, BTreeMap<(usize, String), f64>> = BTreeMap::new();
         for (cell, (block, launch)) in &self.measured {
+            if !compared.contains(launch) {
+                continue;
+            }
             if let Some(value) = figure(session, *cell).filter(|v| *v > 0.0) {
                 let key = (*block, what_else(session, design, *cell));
                 logs.entry(*launch).or_default().insert(key, value.ln());
             }
         }
-        let mut launches: Vec<usize> = logs.keys().copied().collect();
-        let arm = arm(session, design);
-        if let Some((arm, original)) =
-            arm.filter(|(a, b)| logs.contains_key(a) && logs.contains_key(b))
-        {
-            launches = vec![original, arm];
-        }
+        let launches: Vec<usize> = logs.keys().copied().collect();
         let (mut squares, mut freedom, mut most) = (0.0, 0, 0);
         for (i, a) in launches.iter().enumerate() {
             for b in &launches[i + 1..] {
@@ -262,6 +263,18 @@ impl Launched {
         }
         let variance = squares / freedom as f64;
         (freedom > 0 && variance > 0.0).then(|| ((variance / 2.0).sqrt(), most))
+    }
+
+    /// Returns the launches whose differences tell the noise: the A/A arm and its original if both are measured, or
+    /// all that are measured.
+    fn compared(&self, session: &Session<'_>, design: &Design) -> BTreeSet<usize> {
+        let measured: BTreeSet<usize> = self.measured.iter().map(|(_, (_, l))| *l).collect();
+        match arm(session, design) {
+            Some((arm, original)) if [arm, original].iter().all(|l| measured.contains(l)) => {
+                BTreeSet::from([arm, original])
+            }
+            _ => measured,
+        }
     }
 }
 

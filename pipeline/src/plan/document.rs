@@ -16,7 +16,8 @@ pub struct Plan {
     pub profile: Option<String>,
     /// The cells in stage and axis order, with excluded cells last in their stage.
     pub cells: Vec<PlannedCell>,
-    /// The design, if the experiment declares one.
+    /// The design, if the experiment declares one. [`plan_to_run`](crate::plan_to_run) leaves it out, because its noise
+    /// takes a look into the table of each measured cell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub design: Option<DesignPlan>,
     /// The counts of each stage, in stage order.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use artifacts::{Store, Table, TableError};
+use artifacts::{ColumnReader, Digest, Store, TableError};
 use pipeline::stage::Artifact;
 
 /// Returns a figure of a cell by the name of its column in `analyze`. Only `output_throughput` is known here: output
@@ -16,33 +16,42 @@ pub(crate) fn figure(
     if name != "output_throughput" {
         return None;
     }
-    let bytes = store.get(&outputs.get("requests")?.digest).ok()?;
-    output_throughput(&Table::from_parquet(bytes).ok()?).ok()?
+    output_throughput(store, &outputs.get("requests")?.digest).ok()?
 }
 
-fn output_throughput(requests: &Table) -> Result<Option<f64>, TableError> {
-    let (phase, status) = (requests.text("phase")?, requests.text("status")?);
-    let superseded = requests.boolean("superseded").ok();
-    let (sent, done) = (requests.int("sent_ns")?, requests.int("done_ns")?);
-    let tokens = requests.int("output_tokens")?;
-    let counted = |row: &usize| {
-        let again = superseded.as_ref().and_then(|s| s[*row]);
-        phase[*row] == Some("measured") && again != Some(true)
-    };
-    let rows = || (0..requests.rows()).filter(counted);
-    let from = rows().filter_map(|row| sent[row]).min();
-    let to = rows().filter_map(|row| done[row]).max();
-    let sum: i64 = rows()
-        .filter(|row| status[*row] == Some("ok"))
-        .filter_map(|row| tokens[row])
-        .sum();
+/// The columns of `requests` that enter the throughput.
+const COLUMNS: [&str; 6] = [
+    "phase",
+    "status",
+    "superseded",
+    "sent_ns",
+    "done_ns",
+    "output_tokens",
+];
+
+fn output_throughput(store: &Store, requests: &Digest) -> Result<Option<f64>, TableError> {
+    let (mut from, mut to, mut sum) = (None::<i64>, None::<i64>, 0);
+    for batch in ColumnReader::open(store, requests, &COLUMNS)? {
+        let batch = batch?;
+        let measured = batch.of_each_text("phase", |word| word == Some("measured"))?;
+        let ok = batch.of_each_text("status", |word| word == Some("ok"))?;
+        let superseded = batch.booleans("superseded")?;
+        let (sent, done) = (batch.ints("sent_ns")?, batch.ints("done_ns")?);
+        let tokens = batch.ints("output_tokens")?;
+        let counted = |row: &usize| measured[*row] && superseded.get(*row) != Some(true);
+        for row in (0..batch.rows()).filter(counted) {
+            from = from.into_iter().chain(sent.get(row)).min();
+            to = to.max(done.get(row));
+            sum += tokens.get(row).filter(|_| ok[row]).unwrap_or(0);
+        }
+    }
     let window = from.zip(to).map(|(from, to)| (to - from) as f64 / 1e9);
     Ok(window.filter(|s| *s > 0.0).map(|s| sum as f64 / s))
 }
 
 #[cfg(test)]
 mod tests {
-    use artifacts::Column;
+    use artifacts::{Column, Table};
 
     use super::*;
 
@@ -67,6 +76,9 @@ mod tests {
             Column::int("output_tokens", [100, 40, 3, 50].map(Some)),
         ])
         .unwrap();
-        assert_eq!(output_throughput(&table).unwrap(), Some(10.0));
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let requests = store.put(&table.to_parquet().unwrap()).unwrap();
+        assert_eq!(output_throughput(&store, &requests).unwrap(), Some(10.0));
     }
 }
