@@ -21,6 +21,7 @@ mod store;
 mod table;
 mod table_columns;
 mod table_error;
+mod table_row;
 mod table_writer;
 mod untrusted;
 
@@ -41,5 +42,6 @@ pub use store::{
 pub use table::Table;
 pub use table_columns::InPlace;
 pub use table_error::TableError;
+pub use table_row::TableRow;
 pub use table_writer::TableWriter;
 pub use untrusted::quietly;

@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use artifacts::{Scalar, Store, Table};
 use contract::{CellRows, LineageSource, Metric, NarrowRows, SourceArtifact};
@@ -35,8 +35,11 @@ pub(crate) enum Rows<'a> {
     /// Already read.
     Held(Box<CellRows>, Origin<'a>),
     /// Read on demand, because the rows of all cells together would not fit.
-    Stored(Origin<'a>),
+    Stored(Origin<'a>, Answers),
 }
+
+/// The answers of a cell, once an operator has read them; `None` if those of all cells together would not fit.
+type Answers = Option<Box<OnceLock<CellRows>>>;
 
 /// The location of the tables of a load cell.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +53,7 @@ impl Load<'_> {
     /// Returns the names of the tables that any cell has.
     pub(crate) fn tables(&self) -> BTreeSet<String> {
         let outputs = self.cells.iter().flat_map(|(_, rows)| {
-            let (Rows::Held(_, from) | Rows::Stored(from)) = rows;
+            let (Rows::Held(_, from) | Rows::Stored(from, _)) = rows;
             &from.cell.outputs
         });
         outputs
@@ -63,7 +66,7 @@ impl Load<'_> {
 impl Rows<'_> {
     /// Returns the coordinates of the cell.
     pub(crate) fn coordinates(&self) -> &Coordinates {
-        let (Self::Held(_, from) | Self::Stored(from)) = self;
+        let (Self::Held(_, from) | Self::Stored(from, _)) = self;
         &from.cell.coordinates
     }
 
@@ -74,7 +77,9 @@ impl Rows<'_> {
     pub(crate) fn get(&self) -> Result<Cow<'_, CellRows>, Failure> {
         match self {
             Self::Held(rows, _) => Ok(Cow::Borrowed(rows)),
-            Self::Stored(from) => CellRows::read(from.store, from.stage, from.cell).map(Cow::Owned),
+            Self::Stored(from, _) => {
+                CellRows::read(from.store, from.stage, from.cell).map(Cow::Owned)
+            }
         }
     }
 
@@ -83,12 +88,18 @@ impl Rows<'_> {
     /// # Errors
     /// As [`CellRows::read_answers`].
     pub(crate) fn answers(&self) -> Result<Cow<'_, CellRows>, Failure> {
-        match self {
-            Self::Held(rows, _) => Ok(Cow::Borrowed(rows)),
-            Self::Stored(from) => {
-                CellRows::read_answers(from.store, from.stage, from.cell).map(Cow::Owned)
-            }
+        let (from, kept) = match self {
+            Self::Held(rows, _) => return Ok(Cow::Borrowed(rows)),
+            Self::Stored(from, kept) => (from, kept.as_deref()),
+        };
+        if let Some(rows) = kept.and_then(OnceLock::get) {
+            return Ok(Cow::Borrowed(rows));
         }
+        let rows = CellRows::read_answers(from.store, from.stage, from.cell)?;
+        Ok(match kept {
+            Some(kept) => Cow::Borrowed(kept.get_or_init(|| rows)),
+            None => Cow::Owned(rows),
+        })
     }
 
     /// Returns a table of the cell and its location; `None` if the cell has no table of this name.
@@ -96,7 +107,7 @@ impl Rows<'_> {
     /// # Errors
     /// If the artifact is missing, damaged, or not a table.
     pub(crate) fn table(&self, name: &str) -> Result<Option<(LineageSource, Table)>, Failure> {
-        let (Self::Held(_, from) | Self::Stored(from)) = self;
+        let (Self::Held(_, from) | Self::Stored(from, _)) = self;
         let Some(artifact) = from.cell.outputs.get(name) else {
             return Ok(None);
         };
@@ -126,7 +137,7 @@ impl Rows<'_> {
     /// As [`NarrowRows::read`].
     pub(crate) fn narrow(&self, metrics: &[&Metric]) -> Result<Option<NarrowRows>, Failure> {
         match self {
-            Self::Stored(from) if NarrowRows::fits(from.cell) => {
+            Self::Stored(from, _) if NarrowRows::fits(from.cell) => {
                 NarrowRows::read(from.store, from.stage, from.cell, metrics).map(Some)
             }
             _ => Ok(None),
@@ -134,8 +145,8 @@ impl Rows<'_> {
     }
 }
 
-/// How many bytes of rows are held in memory. Every operator on rows reads the rest again. The tables are the same
-/// either way.
+/// How many bytes of rows are held in memory. Above it, the answers alone are held if they fit, and every operator on
+/// rows reads the rest again. The tables are the same either way.
 pub(crate) const HOLD: u64 = 256 << 20;
 
 /// The error for a stage that reads no rows.
@@ -195,14 +206,17 @@ pub(crate) fn loads<'a>(
         let stages = measured.iter().map(|input| input.stage.clone());
         verdicts.covered.extend(stages);
     }
-    let weight = measured
-        .iter()
-        .flat_map(|i| &i.cells)
-        .map(CellRows::weight)
-        .fold(0, u64::saturating_add);
+    let fits = |weight: fn(&InputCell) -> u64| {
+        let weights = measured.iter().flat_map(|i| &i.cells).map(weight);
+        weights.fold(0, u64::saturating_add) <= hold
+    };
+    let holds = Holds {
+        everything: fits(CellRows::weight),
+        answers: fits(CellRows::weight_of_answers),
+    };
     measured
         .into_iter()
-        .map(|input| load(input, &verdicts, store, control, weight <= hold))
+        .map(|input| load(input, &verdicts, store, control, holds))
         .collect()
 }
 
@@ -227,9 +241,10 @@ pub(crate) fn programs<'a>(inputs: &'a [Input], store: &'a Store) -> Vec<Load<'a
             if cell.status == CellStatus::Ok {
                 let at = cell.coordinates.0.iter().map(|(_, value)| value.clone());
                 let stage = &input.stage;
-                program
-                    .cells
-                    .push((at.collect(), Rows::Stored(Origin { store, stage, cell })));
+                program.cells.push((
+                    at.collect(),
+                    Rows::Stored(Origin { store, stage, cell }, None),
+                ));
             } else if !(cell.status == CellStatus::Excluded && Cause::read(reason).is_not_needed())
             {
                 program.missing.push(Missing {
@@ -316,12 +331,19 @@ fn verdicts(inputs: &[Input], store: &Store) -> Result<Verdicts, Failure> {
     Ok(verdicts)
 }
 
+/// What of the rows of all cells together fits into memory.
+#[derive(Clone, Copy)]
+struct Holds {
+    everything: bool,
+    answers: bool,
+}
+
 fn load<'a>(
     input: &'a Input,
     verdicts: &Verdicts,
     store: &'a Store,
     control: &Control,
-    hold: bool,
+    holds: Holds,
 ) -> Result<Load<'a>, Failure> {
     let stage = &input.stage;
     if !verdicts.covered.contains(stage) {
@@ -345,7 +367,8 @@ fn load<'a>(
         missing: Vec::new(),
         failed: Vec::new(),
     };
-    let read = read(input, stage, verdicts, store, control, hold);
+    let read = read(input, stage, verdicts, store, control, holds.everything);
+    let keeps = || holds.answers.then(Box::default);
     for (cell, read) in input.cells.iter().zip(read) {
         // A study that stopped with enough data does not miss the cells it did not need.
         let reason = cell.reason.as_deref().unwrap_or_default();
@@ -360,7 +383,7 @@ fn load<'a>(
                 let from = Origin { store, stage, cell };
                 let rows = match read.transpose()? {
                     Some(rows) => Rows::Held(Box::new(rows), from),
-                    None => Rows::Stored(from),
+                    None => Rows::Stored(from, keeps()),
                 };
                 if !matches!(&rows, Rows::Held(rows, _) if rows.is_aggregate()) {
                     load.cells.push((labels(cell), rows));
@@ -371,7 +394,7 @@ fn load<'a>(
             (CellStatus::Ok, Some(why)) => (why.clone(), Absence::Barred),
             (status, _) => {
                 if cell.outputs.contains_key("requests") {
-                    let rows = Rows::Stored(Origin { store, stage, cell });
+                    let rows = Rows::Stored(Origin { store, stage, cell }, keeps());
                     load.failed.push((labels(cell), status, rows));
                 }
                 let why = match &cell.reason {

@@ -81,10 +81,10 @@ pub(crate) fn asked(loads: &[Load<'_>]) -> Result<BTreeMap<Name, Asked>, Failure
                 failed += usize::from(!request.is_ok());
                 times.push(request.sent_ns.zip(request.done_ns));
             }
-            let planned = answers.cell.as_ref().and_then(|cell| {
-                let planned = cell.int("expected_requests").ok()?.first().copied()??;
-                usize::try_from(planned).ok()
-            });
+            let planned = answers
+                .cell
+                .as_ref()
+                .and_then(|cell| usize::try_from(cell.int("expected_requests")?).ok());
             let name = (load.stage.clone(), coordinates.to_string());
             let first = times.iter().flatten().map(|(sent, _)| *sent).min();
             let last = times.iter().flatten().map(|(_, done)| *done).max();

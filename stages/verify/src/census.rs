@@ -117,11 +117,9 @@ impl Rows {
 /// Returns the sources of a stage's ok cells, each with the number of its cells.
 pub(crate) fn sources(stage: &Stage<'_>) -> BTreeMap<String, usize> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for cell in stage.cells.iter().filter(|c| c.has_facts()) {
-        let source = cell.fact_text("source");
-        *counts
-            .entry(source.unwrap_or_else(|| "unknown".to_owned()))
-            .or_default() += 1;
+    for cell in stage.cells.iter().filter(|c| c.about().is_some()) {
+        let source = cell.fact_text("source").unwrap_or("unknown");
+        *counts.entry(source.to_owned()).or_default() += 1;
     }
     counts
 }

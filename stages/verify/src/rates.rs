@@ -176,7 +176,11 @@ impl Run {
             |((input, requests), order)| {
                 let started = 1_700_000_000_000_000_000 + *order as i64 * 600_000_000_000;
                 let rows = CellRows {
-                    cell: Some(facts_table(requests.len() as i64, 0, started).unwrap()),
+                    cell: artifacts::TableRow::of(
+                        &facts_table(requests.len() as i64, 0, started).unwrap(),
+                        0,
+                    )
+                    .unwrap(),
                     ..synthetic::rows_of(requests.clone())
                 };
                 Cell {

@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use arrow_schema::SchemaRef;
-use artifacts::{Scalar, Store, Table};
+use artifacts::{Scalar, Store, Table, TableRow};
 use contract::CellRows;
 use pipeline::{CellStatus, Control, Coordinates, Failure, Input, InputCell, Json};
 use rayon::prelude::*;
@@ -47,20 +46,34 @@ pub(crate) enum Rows<'a> {
     Stored(Arc<Stored<'a>>),
 }
 
-/// The location of a cell's rows, and the facts known without them.
+/// The location of a cell's rows, and what is known of them.
 pub(crate) struct Stored<'a> {
     store: &'a Store,
     stage: &'a str,
-    /// The columns of the table `cell` and its one row.
-    facts: Option<(SchemaRef, Vec<Scalar>)>,
+    /// The row about the cell.
+    about: Option<TableRow>,
+    /// The answers, once a gate has read them; `None` if those of all cells together would not fit.
+    answers: Option<OnceLock<CellRows>>,
     failure: Failed,
+}
+
+impl Stored<'_> {
+    /// Returns the rows, or keeps the failure and returns `None`.
+    fn or_failure(&self, rows: Result<CellRows, Failure>) -> Option<CellRows> {
+        let keep = |failure| {
+            let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            first.get_or_insert(failure);
+        };
+        rows.map_err(keep).ok()
+    }
 }
 
 /// The first failure of reading rows for a gate.
 pub(crate) type Failed = Arc<Mutex<Option<Failure>>>;
 
 /// The number of bytes of rows that are held in memory. Above it, gates that judge cells alone receive groups of that
-/// size, and the others read the requests again. The judgements are the same either way.
+/// size. The others get the answers, which are held if they fit without chunks and samples, and else are read again by
+/// each gate. The judgements are the same either way.
 pub(crate) const HOLD: u64 = 256 << 20;
 
 /// A stage that judges no rows.
@@ -78,67 +91,51 @@ impl Cell<'_> {
     /// Returns everything that was measured, if the cell is ok. This may read the rows; [`Stage::settled`] reports
     /// errors.
     pub(crate) fn rows(&self) -> Option<Cow<'_, CellRows>> {
-        self.read(CellRows::read)
-    }
-
-    /// Returns the requests and the cell's facts about itself, if it is ok. Chunks and samples may be missing.
-    pub(crate) fn answers(&self) -> Option<Cow<'_, CellRows>> {
-        self.read(CellRows::read_answers)
-    }
-
-    fn read(
-        &self,
-        read: fn(&Store, &str, &InputCell) -> Result<CellRows, Failure>,
-    ) -> Option<Cow<'_, CellRows>> {
         match &self.rows {
             Rows::None => None,
             Rows::Held(rows) => Some(Cow::Borrowed(rows)),
-            Rows::Stored(from) => match read(from.store, from.stage, self.input) {
-                Ok(rows) => Some(Cow::Owned(rows)),
-                Err(failure) => {
-                    let mut first = from.failure.lock().unwrap_or_else(PoisonError::into_inner);
-                    first.get_or_insert(failure);
-                    None
-                }
-            },
-        }
-    }
-
-    /// Returns whether the cell has facts about itself.
-    pub(crate) fn has_facts(&self) -> bool {
-        match &self.rows {
-            Rows::None => false,
-            Rows::Held(rows) => rows.cell.is_some(),
-            Rows::Stored(from) => from.facts.is_some(),
-        }
-    }
-
-    /// Returns a value from the cell's one-row table about itself.
-    fn fact_value(&self, column: &str) -> Option<Scalar> {
-        match &self.rows {
-            Rows::None => None,
-            Rows::Held(rows) => rows.cell.as_ref()?.value(column, 0).ok(),
             Rows::Stored(from) => {
-                let (schema, values) = from.facts.as_ref()?;
-                values.get(schema.index_of(column).ok()?).cloned()
+                let rows = CellRows::read(from.store, from.stage, self.input);
+                from.or_failure(rows).map(Cow::Owned)
             }
         }
     }
 
-    /// Returns a number from the cell's one-row table about itself.
-    pub(crate) fn fact(&self, column: &str) -> Option<i64> {
-        match self.fact_value(column)? {
-            Scalar::Int(value) => Some(value),
-            _ => None,
+    /// Returns the requests and the cell's facts about itself, if it is ok. Chunks and samples may be missing.
+    pub(crate) fn answers(&self) -> Option<Cow<'_, CellRows>> {
+        let from = match &self.rows {
+            Rows::None => return None,
+            Rows::Held(rows) => return Some(Cow::Borrowed(rows)),
+            Rows::Stored(from) => from,
+        };
+        if let Some(rows) = from.answers.as_ref().and_then(OnceLock::get) {
+            return Some(Cow::Borrowed(rows));
+        }
+        let rows = CellRows::read_answers(from.store, from.stage, self.input);
+        let rows = from.or_failure(rows)?;
+        Some(match &from.answers {
+            Some(kept) => Cow::Borrowed(kept.get_or_init(|| rows)),
+            None => Cow::Owned(rows),
+        })
+    }
+
+    /// Returns the row about the cell itself, if it has one.
+    pub(crate) fn about(&self) -> Option<&TableRow> {
+        match &self.rows {
+            Rows::None => None,
+            Rows::Held(rows) => rows.cell.as_ref(),
+            Rows::Stored(from) => from.about.as_ref(),
         }
     }
 
-    /// Returns a word from the cell's one-row table about itself.
-    pub(crate) fn fact_text(&self, column: &str) -> Option<String> {
-        match self.fact_value(column)? {
-            Scalar::Text(value) => Some(value),
-            _ => None,
-        }
+    /// Returns an integer from that row.
+    pub(crate) fn fact(&self, column: &str) -> Option<i64> {
+        self.about()?.int(column)
+    }
+
+    /// Returns a word from that row.
+    pub(crate) fn fact_text(&self, column: &str) -> Option<&str> {
+        self.about()?.text(column)
     }
 
     /// Reads one of the cell's tables; `None` if it has no table of that name.
@@ -201,8 +198,11 @@ pub(crate) fn stages<'a>(
     let mut stages = Vec::new();
     let instrument = instrument(inputs, store)?;
     let loads = || inputs.iter().filter(|i| i.kind == "load");
-    let weights = loads().flat_map(|i| &i.cells).map(CellRows::weight);
-    let held = weights.fold(0, u64::saturating_add) <= hold;
+    let fits = |weight: fn(&InputCell) -> u64| {
+        let weights = loads().flat_map(|i| &i.cells).map(weight);
+        weights.fold(0, u64::saturating_add) <= hold
+    };
+    let (held, answers_fit) = (fits(CellRows::weight), fits(CellRows::weight_of_answers));
     for input in loads() {
         let (done, total) = (AtomicU64::new(0), input.cells.len() as u64);
         let failure = Failed::default();
@@ -215,7 +215,8 @@ pub(crate) fn stages<'a>(
                 CellStatus::Ok => Rows::Stored(Arc::new(Stored {
                     store,
                     stage: &input.stage,
-                    facts: facts(store, cell)?,
+                    about: CellRows::about(store, cell)?,
+                    answers: answers_fit.then(OnceLock::new),
                     failure: Arc::clone(&failure),
                 })),
                 _ => Rows::None,
@@ -265,16 +266,6 @@ pub(crate) fn stages<'a>(
         return Err(Failure::failed(NO_LOAD).hint(NEEDS_LOAD));
     }
     Ok(stages)
-}
-
-/// Reads a cell's facts about itself.
-fn facts(store: &Store, cell: &InputCell) -> Result<Option<(SchemaRef, Vec<Scalar>)>, Failure> {
-    let Some((_, table)) = CellRows::table(store, cell, "cell")? else {
-        return Ok(None);
-    };
-    let value = |name: String| table.value(&name, 0).unwrap_or(Scalar::Null);
-    let values = table.names().into_iter().map(value).collect();
-    Ok(Some((table.batch().schema(), values)))
 }
 
 /// Reads the descriptors of the serve stages among the inputs.

@@ -214,17 +214,12 @@ impl TypedOperator for SteadyState {
 }
 
 /// Returns when the measured phase of a cell began: as recorded, or else when its first request was sent.
-///
-/// # Errors
-/// If the row about the cell cannot be read.
-fn began(cell: &CellRows, first: Option<i64>) -> Result<Option<i64>, Failure> {
-    let Some(table) = cell.cell.as_ref().filter(|t| t.has("measured_from_ns")) else {
-        return Ok(first);
-    };
-    let values = table
-        .int("measured_from_ns")
-        .map_err(|e| Failure::failed(e.to_string()))?;
-    Ok(values.first().copied().flatten().or(first))
+fn began(cell: &CellRows, first: Option<i64>) -> Option<i64> {
+    let recorded = cell
+        .cell
+        .as_ref()
+        .and_then(|cell| cell.int("measured_from_ns"));
+    recorded.or(first)
 }
 
 fn summarise(cell: &CellRows, given: &Parameters) -> Result<(Steady, Vec<SourceRows>), Failure> {
@@ -234,7 +229,7 @@ fn summarise(cell: &CellRows, given: &Parameters) -> Result<(Steady, Vec<SourceR
     let clients = clients(&timings);
     let seconds = |ns: i64| ns as f64 / 1e9;
     let origin = if given.declares() {
-        began(cell, first)?
+        began(cell, first)
     } else {
         first
     };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use artifacts::{Digest, Store, Table, TableError};
+use artifacts::{Digest, Store, Table, TableError, TableRow};
 use pipeline::place::CellName;
 use pipeline::{Failure, InputCell};
 
@@ -26,7 +26,7 @@ pub struct CellRows {
     /// Its rows.
     pub chunks: Vec<Chunk>,
     /// The row about the cell itself, if it has one.
-    pub cell: Option<Table>,
+    pub cell: Option<TableRow>,
     /// The scrapes of the server's own metrics, if it has any.
     pub server_metrics: Option<Table>,
     /// The tables sampled during the load that exist, each with its digest, by table name: `host_telemetry`,
@@ -50,13 +50,19 @@ const PER_BYTE: u64 = 4;
 /// Approximate memory in bytes for a table with almost no rows: a few dozen columns.
 const TABLE: u64 = 16 << 10;
 
+/// Approximate memory in bytes for the row about a cell: about a hundred values.
+const ABOUT: u64 = 8 << 10;
+
+/// Returns the number of rows of an output. An output that does not tell it has at most one row for each byte.
+fn rows(cell: &InputCell, output: &str) -> u64 {
+    let output = cell.outputs.get(output);
+    output.map_or(0, |a| a.rows.unwrap_or(a.bytes))
+}
+
 impl CellRows {
     /// Returns whether the cell is an imported file that holds only aggregates.
     pub fn is_aggregate(&self) -> bool {
-        let source = self
-            .cell
-            .as_ref()
-            .and_then(|cell| cell.text("source").ok()?.first().copied().flatten());
+        let source = self.cell.as_ref().and_then(|cell| cell.text("source"));
         self.requests.is_empty() && source == Some("imported")
     }
 
@@ -96,10 +102,7 @@ impl CellRows {
         if let Some(message) = requests.iter().find_map(Request::impossible) {
             return Err(wrong(&message));
         }
-        let about = Self::table(store, cell, "cell")?.map(|(_, table)| table);
-        if let Some(message) = about.as_ref().and_then(impossible_cell) {
-            return Err(unreadable(cell, "cell", &message));
-        }
+        let about = Self::about(store, cell)?;
         Ok(Self {
             place: CellName {
                 stage: stage.to_owned(),
@@ -113,6 +116,20 @@ impl CellRows {
             server_metrics: None,
             beside: BTreeMap::new(),
         })
+    }
+
+    /// Reads the row about a load cell itself. Returns `None` if it has none.
+    ///
+    /// # Errors
+    /// As [`CellRows::read`].
+    pub fn about(store: &Store, cell: &InputCell) -> Result<Option<TableRow>, Failure> {
+        let Some((_, table)) = Self::table(store, cell, "cell")? else {
+            return Ok(None);
+        };
+        if let Some(message) = impossible_cell(&table) {
+            return Err(unreadable(cell, "cell", &message));
+        }
+        TableRow::of(&table, 0).map_err(|e| unreadable(cell, "cell", &e))
     }
 
     /// Reads a table of a load cell. Returns `None` if the cell has no table of this name.
@@ -137,16 +154,21 @@ impl CellRows {
     /// Returns the approximate memory that the rows of a cell take, in bytes.
     pub fn weight(cell: &InputCell) -> u64 {
         let output = |name: &str| cell.outputs.get(name);
-        let rows = |name: &str| output(name).map_or(0, |a| a.rows.unwrap_or(a.bytes));
-        let sampled = ["cell", "server_metrics"].into_iter().chain(BESIDE);
+        let sampled = ["server_metrics"].into_iter().chain(BESIDE);
         let sampled = sampled.filter_map(output).map(|artifact| {
             let values = artifact.bytes.saturating_mul(PER_BYTE);
             values.saturating_add(TABLE)
         });
-        rows("requests")
-            .saturating_mul(REQUEST)
-            .saturating_add(rows("chunks").saturating_mul(CHUNK))
+        Self::weight_of_answers(cell)
+            .saturating_add(rows(cell, "chunks").saturating_mul(CHUNK))
             .saturating_add(sampled.fold(0, u64::saturating_add))
+    }
+
+    /// Returns the approximate memory that the answers of a cell take ([`CellRows::read_answers`]), in bytes.
+    pub fn weight_of_answers(cell: &InputCell) -> u64 {
+        rows(cell, "requests")
+            .saturating_mul(REQUEST)
+            .saturating_add(ABOUT)
     }
 
     /// Takes the tables `requests` and `chunks` as the load stage writes them.

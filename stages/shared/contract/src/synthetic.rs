@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use artifacts::{Column, Digest, Scalar, Store, StoreError, Table, TableError};
+use artifacts::{Column, Digest, Scalar, Store, StoreError, Table, TableError, TableRow};
 use pipeline::place::CellName;
 use pipeline::{Artifact, CellStatus, Coordinates, Input, InputCell, Json, Media};
 use rand_chacha::ChaCha20Rng;
@@ -161,6 +161,12 @@ pub fn rows_of(requests: Vec<Request>) -> CellRows {
         server_metrics: None,
         beside: BTreeMap::new(),
     }
+}
+
+/// Returns the row about a cell with these facts, for [`CellRows::cell`].
+pub fn about(facts: Vec<Column>) -> Option<TableRow> {
+    let table = Table::new(facts).expect("columns of one length");
+    TableRow::of(&table, 0).expect("our own types")
 }
 
 /// Returns samples of a server's metrics without labels: time (ns since the cell's start), name, value.

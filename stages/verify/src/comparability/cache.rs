@@ -50,7 +50,7 @@ pub(crate) fn values(cell: &Cell<'_>, sent: &Sent) -> Values {
     {
         return Some(BTreeMap::new());
     }
-    match cell.fact_text("cache_reset").as_deref() {
+    match cell.fact_text("cache_reset") {
         Some("proven" | "no-hits") => return cold(),
         Some("failed") => return is("not emptied".to_owned()),
         _ => {}

@@ -115,10 +115,8 @@ fn further<'r>(
 fn of(cell: &Cell<'_>, descriptor: Option<&Json>, facet: &str) -> Values {
     match facet {
         "source" => {
-            let source = cell
-                .fact_text("source")
-                .unwrap_or_else(|| "measured".to_owned());
-            Some(BTreeMap::from([(String::new(), source)]))
+            let source = cell.fact_text("source").unwrap_or("measured");
+            Some(BTreeMap::from([(String::new(), source.to_owned())]))
         }
         "prompts" => prompts(cell, None),
         "load" => Some(flat(&cell.input.parameters)).filter(|values| !values.is_empty()),

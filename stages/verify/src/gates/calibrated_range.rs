@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::client_health::number;
 use crate::finding::{Judgement, Severity};
 use crate::gate::{Assessment, TypedGate, each};
 use crate::study::Stage;
@@ -40,7 +39,7 @@ impl TypedGate for CalibratedRange {
                 );
             };
             let expected = format!("at most {rate:.0} chunks/s, {concurrency} requests in flight");
-            let fact = |name: &str| number(rows.cell.as_ref()?, name);
+            let fact = |name: &str| rows.cell.as_ref()?.number(name);
             match (fact("chunk_rate"), fact("peak_in_flight")) {
                 (Some(chunks), Some(flying)) => Assessment::new(
                     chunks <= rate && flying <= concurrency,

@@ -130,7 +130,7 @@ const SOMETIMES: [&str; 14] = [
 ];
 
 fn is_imported(cell: &Cell<'_>) -> bool {
-    cell.fact_text("source").as_deref() == Some("imported")
+    cell.fact_text("source") == Some("imported")
 }
 
 /// Returns the engine that served a cell, as far as it is known.

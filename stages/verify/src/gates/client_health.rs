@@ -1,6 +1,5 @@
 //! `client-health`: was the client the bottleneck?
 
-use artifacts::{Scalar, Table};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -32,10 +31,11 @@ impl TypedGate for ClientHealth {
                 Some(bound) => format!("client_ok, stamps late by at most {bound} ms"),
                 None => "client_ok".to_owned(),
             };
-            let fact = |name: &str| number(rows.cell.as_ref()?, name);
-            let verdict = rows.cell.as_ref().filter(|cell| cell.has("client_verdict"));
-            let verdict =
-                verdict.and_then(|cell| cell.text("client_verdict").ok()?.first().copied()?);
+            let fact = |name: &str| rows.cell.as_ref()?.number(name);
+            let verdict = rows
+                .cell
+                .as_ref()
+                .and_then(|cell| cell.text("client_verdict"));
             let Some(verdict) = verdict else {
                 return Assessment::not_judged("the cell does not report on its client", expected);
             };
@@ -56,14 +56,5 @@ impl TypedGate for ClientHealth {
             );
             Assessment::new(verdict == "client_ok" && precise, observed, expected)
         })
-    }
-}
-
-/// Returns a number from a one-row table, whatever the type of its column.
-pub(super) fn number(cell: &Table, column: &str) -> Option<f64> {
-    match cell.has(column).then(|| cell.value(column, 0).ok())?? {
-        Scalar::Int(value) => Some(value as f64),
-        Scalar::Float(value) => Some(value),
-        _ => None,
     }
 }

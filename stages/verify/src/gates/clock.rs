@@ -89,7 +89,7 @@ impl TypedGate for Clock {
                     counted(twice, "request")
                 ));
             }
-            let imported = cell.fact_text("source").as_deref() == Some("imported");
+            let imported = cell.fact_text("source") == Some("imported");
             let back = if imported { 0 } else { sent_back(rows) };
             if back > tolerance {
                 wrong.push(format!(
@@ -227,7 +227,7 @@ impl Others {
 fn overlaps(stage: &Stage<'_>, tolerance: i64) -> BTreeMap<String, Others> {
     let span = |cell: &Cell<'_>| {
         // The clock of a simulated cell starts at the time in its settings, whatever ran before.
-        let simulated = cell.fact_text("source").as_deref() == Some("simulated");
+        let simulated = cell.fact_text("source") == Some("simulated");
         let start = cell.fact("started_unix_ns").filter(|_| !simulated)?;
         let last = cell
             .answers()?

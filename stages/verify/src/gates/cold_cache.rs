@@ -79,11 +79,11 @@ impl TypedGate for ColdCache {
             let reported: Vec<(i64, i64)> = due
                 .filter_map(|(_, r)| Some((r.request_id, r.cached_prompt_tokens?)))
                 .collect();
-            if reset.as_deref() == Some("failed") {
+            if reset == Some("failed") {
                 let observed = "the server's cache could not be emptied before the cell";
                 return Assessment::new(false, observed, expected);
             }
-            if reported.is_empty() && reset.as_deref() == Some("proven") {
+            if reported.is_empty() && reset == Some("proven") {
                 let observed = "the counters show that the server's cache was emptied before the \
                                 cell; the server does not report cached tokens";
                 return Assessment::new(true, observed, expected);

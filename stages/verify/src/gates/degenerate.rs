@@ -49,7 +49,7 @@ impl TypedGate for Degenerate {
             let ok: Vec<_> = rows.measured().filter(|r| r.is_ok()).collect();
             let generates = generates(cell);
             // A file of another tool may count no tokens.
-            let counted = cell.fact_text("source").as_deref() != Some("imported");
+            let counted = cell.fact_text("source") != Some("imported");
             let none = |tokens: Option<i64>| tokens.map_or(counted, |tokens| tokens <= 0);
             let empty: Vec<i64> = ok
                 .iter()
@@ -98,7 +98,7 @@ impl TypedGate for Degenerate {
             }
             if alike {
                 let ms = statistics::significant_without_zeros(longest as f64 / 1e6, 4);
-                let remedy = match cell.fact_text("source").as_deref() {
+                let remedy = match cell.fact_text("source") {
                     Some("simulated") => "; give the simulated server some `noise`",
                     _ => "",
                 };
@@ -132,10 +132,10 @@ impl TypedGate for Degenerate {
 
 /// Returns whether the answers of a cell are text. Vectors and scores have no tokens.
 fn generates(cell: &Cell<'_>) -> bool {
-    let asked = cell.input.parameters["api"].as_str().map(str::to_owned);
+    let asked = cell.input.parameters["api"].as_str();
     let words = [asked, cell.fact_text("api")].into_iter().flatten();
     // The API of a simulated cell is `simulated`.
-    let mut apis = words.filter_map(|word| Api::parse(&word).ok());
+    let mut apis = words.filter_map(|word| Api::parse(word).ok());
     apis.all(Api::generates)
 }
 
@@ -148,7 +148,6 @@ fn limit(cell: &Cell<'_>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use artifacts::Column;
-    use artifacts::Table;
     use contract::CellRows;
     use contract::synthetic::{self, ClosedLoop};
     use serde_json::json;
@@ -169,7 +168,7 @@ mod tests {
             request.output_tokens = tokens;
         }
         let rows = CellRows {
-            cell: Table::new(vec![Column::text(fact, [Some(text)])]).ok(),
+            cell: synthetic::about(vec![Column::text(fact, [Some(text)])]),
             ..synthetic::rows_of(requests)
         };
         one_cell::judge(&Degenerate, json!({}), json!({"api": asked}), rows)
@@ -192,7 +191,7 @@ mod tests {
                 request
             });
             let rows = CellRows {
-                cell: Table::new(vec![Column::text("source", [Some(source)])]).ok(),
+                cell: synthetic::about(vec![Column::text("source", [Some(source)])]),
                 ..synthetic::rows_of(requests.collect())
             };
             one_cell::judge(&Degenerate, json!({}), json!({}), rows).observed

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use artifacts::{Scalar, Table};
+use artifacts::{Scalar, Table, TableRow};
 use contract::{CellRows, Chunk, Request, Row as _, Settings, TableSpec};
 use pipeline::suggest::{closest, column_remedy, did_you_mean, list, remedy};
 use pipeline::{Failure, Json, Problem, Step};
@@ -174,7 +174,10 @@ fn table_of(spec: &TableSpec, cell: &Cell<'_>, rows: &CellRows) -> Result<Option
             let chunks = rows.chunks_digest.map(|_| Chunk::table(&rows.chunks));
             chunks.transpose().map_err(|e| e.to_string())?
         }
-        "cell" => rows.cell.clone(),
+        "cell" => {
+            let about = rows.cell.as_ref().map(TableRow::table);
+            about.transpose().map_err(|e| e.to_string())?
+        }
         "server_metrics" => rows.server_metrics.clone(),
         other => cell.table(other).map_err(|e| e.to_string())?,
     };

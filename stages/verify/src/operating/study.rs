@@ -361,7 +361,7 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
     let turn = (number * 7 + place.block * 3) % 4;
     let started =
         1_700_000_000_000_000_000 + (place.block as i64 * 4 + turn as i64) * 600_000_000_000;
-    let facts = Table::new(vec![
+    let facts = synthetic::about(vec![
         Column::int("expected_requests", [Some(arrivals.requests() as i64)]),
         Column::int("warmup_requests", [Some(0)]),
         Column::int("clients", [clients]),
@@ -374,7 +374,7 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
         requests,
         chunks_digest: Some(Digest::of(b"chunks")),
         chunks,
-        cell: facts.ok(),
+        cell: facts,
         server_metrics: None,
         beside: beside(
             &mut draws,

@@ -69,7 +69,7 @@ fn judged(
     server: Option<Table>,
 ) -> Judgement {
     let rows = CellRows {
-        cell: Table::new(vec![Column::int("clients", [clients])]).ok(),
+        cell: synthetic::about(vec![Column::int("clients", [clients])]),
         server_metrics: server,
         ..synthetic::rows_of(requests)
     };
