@@ -179,11 +179,17 @@ fn check_names(all: &Stages<'_>, number: StageId, library: &Layers<'_>, sink: &S
 fn known_tables(all: &Stages<'_>, number: StageId, library: &dyn Library) -> KnownStage {
     let (stage, kind) = (&all.stages[number], all.drafts[number].kind);
     let mut tables: Option<Vec<KnownTable>> = None;
+    // Most parameter sets have the same tables.
+    let mut seen: Vec<Vec<KnownTable>> = Vec::new();
     for parameters in &stage.parameter_sets {
         let Some(more) = kind.and_then(|kind| kind.tables_known(parameters, library)) else {
             tables = None;
             break;
         };
+        if seen.contains(&more) {
+            continue;
+        }
+        seen.push(more.clone());
         let all = tables.get_or_insert_default();
         for table in more {
             match all.iter_mut().find(|other| other.name == table.name) {
