@@ -103,7 +103,13 @@ impl View {
         };
         let mut text = shown.laid_out(width);
         let all = table.rows();
-        if to - from < all {
+        if from == to && all > 0 {
+            let count = counted(all, "row");
+            text.push_str(&format!(
+                "\n… no such rows; the table has {count}, 0 to {}",
+                all - 1
+            ));
+        } else if to - from < all {
             text.push_str(&format!(
                 "\n… rows {from}..{to} of {all}; `--rows FROM..TO` shows others"
             ));
@@ -242,6 +248,19 @@ mod tests {
         assert_eq!(
             view.text(&table()).unwrap_err().to_string(),
             "no column `tft`; the columns are: status, ttft"
+        );
+    }
+
+    #[test]
+    fn a_range_beyond_the_last_row_says_which_rows_there_are() {
+        let view = View {
+            rows: Some((2, 9)),
+            ..View::default()
+        };
+        let text = view.text_within(&table(), None).unwrap();
+        assert!(
+            text.ends_with("\n… no such rows; the table has 2 rows, 0 to 1"),
+            "{text}"
         );
     }
 

@@ -445,6 +445,9 @@ fn a_bound_or_a_number_in_another_form_gets_ours() {
             outcome.stderr
         );
     }
+    let outcome = project.run(["diff", "a.lock", "b.lock", "--threshold", "0.05"]);
+    let note = "note: --threshold is a number of percent, so 0.05 means 0.05 %";
+    assert!(outcome.stderr.starts_with(note), "{}", outcome.stderr);
     for (words, hint) in [
         (
             &["diff", "a.lock", "b.lock", "--threshold", "many"][..],

@@ -9,7 +9,10 @@ use crate::args::{DiffArgs, ExperimentArgs, Global, PlanArgs, RemoteArgs, Select
 use crate::exit::Stop;
 use crate::project::shown;
 use crate::study::Study;
-use crate::terminal::say;
+use crate::terminal::{complain, say};
+
+/// The threshold, in percent, below which a number is probably meant as a share.
+const LIKELY_A_SHARE: f64 = 0.3;
 
 pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
     let profile = if arguments.smoke {
@@ -23,6 +26,12 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
     if arguments.threshold < 0.0 {
         let message = format!("--threshold must be 0 or more, not {}", arguments.threshold);
         return Err(Stop::usage(message).hint("give a number of percent, such as `--threshold 5`"));
+    }
+    if arguments.threshold > 0.0 && arguments.threshold < LIKELY_A_SHARE {
+        complain(&format!(
+            "note: --threshold is a number of percent, so {0} means {0} %; multiply a share by 100",
+            arguments.threshold
+        ));
     }
     if !(arguments.alpha > 0.0 && arguments.alpha < 0.5) {
         let message = format!(
