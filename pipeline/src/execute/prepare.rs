@@ -16,7 +16,8 @@ pub struct Prepared<'a> {
     pub(super) hold: Hold,
 }
 
-/// Plans an experiment that is about to run. The plan lacks its design. The second part is present if nothing is left to execute.
+/// Plans an experiment that is about to run, without its design. The second part is present if nothing is left to
+/// execute.
 ///
 /// # Errors
 /// If the store or the lock cannot be read, or an option names something that does not exist.

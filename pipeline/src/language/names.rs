@@ -48,7 +48,7 @@ pub(crate) fn check_name(
 }
 
 /// Returns the nearest valid name: other characters become `-`.
-pub fn valid_name(name: &str) -> Option<String> {
+fn valid_name(name: &str) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = name.split(|c: char| !plain(c)).filter(|w| !w.is_empty());
     let joined = words.collect::<Vec<_>>().join("-");

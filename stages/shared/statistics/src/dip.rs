@@ -17,14 +17,11 @@ pub struct Dip {
 /// of Hartigan 1985, Applied Statistics 34, 320, as corrected in R's `diptest`). The p value comes from the table of a
 /// million uniform samples in that package (Maechler 2016), linear in √n·dip and in n, as in R and in the Python
 /// package `diptest`. Ties are modes: values on a coarse grid look multimodal.
-pub fn dip_test(sample: &Sample) -> Dip {
-    dip_test_of(sample, sample.len())
-}
-
-/// Tests values that are worth `effective` independent ones, such as values in groups
-/// ([`crate::effective_size_in_groups`]): the dip is that of all values, and its p value that of so many. This is exact if the
-/// values of a group are equal, because repeated values have the dip of the values themselves.
-pub fn dip_test_of(sample: &Sample, effective: usize) -> Dip {
+///
+/// The values are worth `effective` independent ones: as many as there are, or fewer if they come in groups
+/// ([`crate::effective_size_in_groups`]). The dip is that of all values, and its p value that of so many. This is exact if
+/// the values of a group are equal, because repeated values have the dip of the values themselves.
+pub fn dip_test(sample: &Sample, effective: usize) -> Dip {
     let dip = dip(sample.values());
     Dip {
         dip,
@@ -253,22 +250,27 @@ mod tests {
         (50, 8, 1.5, 0.09776059424941282, 0.0004830930706243297),
     ];
 
+    /// Tests independent values.
+    fn alone(sample: &Sample) -> Dip {
+        dip_test(sample, sample.len())
+    }
+
     #[test]
     fn values_that_come_several_times_count_once() {
         let once = numbers(40, 5, 1.0);
         let often: Vec<f64> = once.iter().flat_map(|v| [*v; 16]).collect();
         let often = Sample::new(often).unwrap();
-        let expected = dip_test(&Sample::new(once).unwrap());
-        let result = dip_test_of(&often, 40);
+        let expected = alone(&Sample::new(once).unwrap());
+        let result = dip_test(&often, 40);
         assert!((result.dip - expected.dip).abs() < 1e-12);
         assert_eq!(result.p, expected.p);
-        assert!(dip_test(&often).p < expected.p);
+        assert!(alone(&often).p < expected.p);
     }
 
     #[test]
     fn dips_and_p_values_are_those_of_the_published_package() {
         for (n, seed, shift, dip, p) in ORACLE {
-            let result = dip_test(&Sample::new(numbers(n, seed, shift)).unwrap());
+            let result = alone(&Sample::new(numbers(n, seed, shift)).unwrap());
             assert!(
                 (result.dip - dip).abs() < 1e-12,
                 "{n}: {} {dip}",
@@ -290,13 +292,13 @@ mod tests {
     #[test]
     fn ties_and_constant_samples_have_a_dip() {
         let tied = [1.0, 1.0, 2.0, 2.0, 2.0, 3.0, 7.0, 7.0, 8.0, 8.0, 8.0, 9.0];
-        let result = dip_test(&Sample::new(tied).unwrap());
+        let result = alone(&Sample::new(tied).unwrap());
         assert!(
             (result.dip - 0.16666666666666666).abs() < 1e-12,
             "{}",
             result.dip
         );
-        let same = dip_test(&Sample::new([3.0; 20]).unwrap());
+        let same = alone(&Sample::new([3.0; 20]).unwrap());
         assert_eq!((same.dip, same.p), (0.025, 1.0));
     }
 }

@@ -59,7 +59,7 @@ pub use dependence::{
     BatchMeans, EffectiveSize, GroupedSize, batch_means, effective_size, effective_size_in_groups,
     effective_size_of_quantile, in_groups, warm_up_end,
 };
-pub use dip::{Dip, dip_test, dip_test_of};
+pub use dip::{Dip, dip_test};
 pub use distribution::{normal_quantile, student_critical, student_two_sided};
 pub use effect::{cliffs_delta, cohens_d, cohens_dz, hedges_g, rank_biserial};
 pub use equivalence::{Tost, tost_paired, tost_welch};

@@ -7,7 +7,7 @@ use pipeline::Problem;
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::{Sample, dip_test_of, effective_size_in_groups, holm, in_groups, resolution};
+use statistics::{Sample, dip_test, effective_size_in_groups, holm, in_groups, resolution};
 
 use crate::finding::{Judgement, Severity};
 use crate::gate::{Assessment, TypedGate, listed, percent, share_problems, show};
@@ -209,7 +209,7 @@ impl Tested {
         let modes = Modes::of(sample.values())?;
         let size = effective_size_in_groups(&waves).map_or(0.0, |size| size.size);
         let independent = size.floor() as usize;
-        let p = (independent >= REQUESTS).then(|| dip_test_of(&sample, independent).p);
+        let p = (independent >= REQUESTS).then(|| dip_test(&sample, independent).p);
         Some(Self {
             at,
             cells,
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn a_clock_of_whole_milliseconds_makes_no_modes() {
-        let p = |slow| dip_test_of(&Sample::new(of_milliseconds(slow)).unwrap(), 60).p;
+        let p = |slow| dip_test(&Sample::new(of_milliseconds(slow)).unwrap(), 60).p;
         // Without spreading the values over the step, p is below 0.001.
         assert!(p(0.0) > 0.05, "{}", p(0.0));
         assert!(p(4.0) < 0.01, "{}", p(4.0));
