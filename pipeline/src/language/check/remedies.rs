@@ -14,6 +14,9 @@ use crate::suggest::{self, closest};
 /// ignore it.
 const SEVERAL: &str = "x-several";
 
+/// What to do with a word in a range of labels.
+const IN_A_RANGE: &str = "a range has numbers: `{from: 1, to: 8, step: 1}`; list labels that grow by a factor: `[1, 2, 4, 8]`";
+
 /// Returns the remedy for a word from another tool, given the phrase for what it is called here.
 pub(super) fn instead(ours: &str) -> String {
     if ours.starts_with('`') {
@@ -31,8 +34,9 @@ pub(super) fn wrong_type(
     node: &Node,
 ) -> Mistake {
     let fields = label_of(&mistake).zip(node.scalar());
-    let fields = fields.map(|((axis, label), value)| {
-        format!("give the fields of the label: write `{label}: {{NAME: {value}}}`, and read the field as `${{{axis}.NAME}}`")
+    let fields = fields.map(|((axis, label), value)| match label {
+        "from" | "to" | "step" => IN_A_RANGE.to_owned(),
+        _ => format!("give the fields of the label: write `{label}: {{NAME: {value}}}`, and read the field as `${{{axis}.NAME}}`"),
     });
     let hint = fields.or_else(|| match &node.value {
         Value::Text(text) if is_axis(&mistake) && range(text).is_some() => {
