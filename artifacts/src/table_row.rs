@@ -34,11 +34,6 @@ impl TableRow {
         Ok(Some(Self { schema, values }))
     }
 
-    /// Returns whether the table has a column.
-    pub fn has(&self, column: &str) -> bool {
-        self.schema.index_of(column).is_ok()
-    }
-
     /// Returns the value of a column; null if the table lacks it.
     pub fn value(&self, column: &str) -> &Scalar {
         let place = self.schema.index_of(column).ok();
@@ -125,7 +120,6 @@ mod tests {
             (row.value("stopped"), row.value("none")),
             (&Scalar::Bool(true), &Scalar::Null)
         );
-        assert_eq!((row.has("busy"), row.has("none")), (true, false));
         let alone = row.table().unwrap();
         assert_eq!(
             (alone.rows(), alone.unit("requests")),

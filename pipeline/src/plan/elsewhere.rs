@@ -100,6 +100,10 @@ pub fn shards(
     store: &Store,
     options: &PlanOptions,
 ) -> Result<Vec<Shard>, PipelineError> {
+    let mut stages = experiment.stages.iter();
+    if stages.all(|stage| stage.placements.is_empty()) {
+        return Ok(Vec::new());
+    }
     let mut session = Session::new(experiment, registry, store, options)?;
     session.check_inputs()?;
     let graph = &session.graph;
