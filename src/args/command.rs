@@ -48,7 +48,7 @@ pub(crate) enum Command {
   benchtrail init endpoint --from-url http://127.0.0.1:8000
   # The same load that wrote the folder `rows`:
   benchtrail init again --from-load rows
-  # A study over result files of vLLM, SGLang, guidellm or aiperf:
+  # A study that imports result files of vLLM, SGLang, guidellm or aiperf:
   benchtrail init last-month --from-results results")]
     Init(InitArgs),
     /// List what an experiment can name: engines, models, workloads, gates, operators, templates, APIs.
@@ -79,7 +79,7 @@ The list includes definitions in this folder, such as `engines/NAME.yaml`.")]
   # Wait for the run, and print its result:
   benchtrail attach experiments/quickstart.yaml --json
 
-Ctrl-C stops the display and not the run. When the run ends, this command prints its result and \
+Ctrl-C stops the display, not the run. When the run ends, this command prints its result and \
 returns its exit code.")]
     Attach(AttachArgs),
     /// End a run that was started with `run --detach`, as Ctrl-C would.
@@ -105,7 +105,8 @@ command waits until that is done. The next run continues from there.")]
   benchtrail power experiments/quickstart.yaml --noise 2 --studies 10000 --json
 
 Nothing is measured. The simulation uses the experiment's own cells, blocks, families and margins, \
-and the same operators as a real run. docs/statistics.md describes what is simulated.")]
+and the same operators as a real run. docs/operating-characteristics.md describes \
+what is simulated.")]
     Power(PowerArgs),
     /// Show the status of every cell, as recorded in the lock.
     #[command(after_long_help = "Examples:
@@ -198,7 +199,7 @@ cells and has the axes as columns. docs/sql.md describes the SQL that a query ma
       --page sources.html
 
 With --foreign, you audit reports that Benchtrail did not make. The audit checks written-out \
-arithmetic, totals, relations between columns, sentences that one table can answer, and the form. \
+arithmetic, totals, relations between columns, sentences that one table can answer, and the structure. \
 With --data, it also traces every number to a cell or to a simple computation over cells. The exit \
 code is 1 if there is a finding. It is 2 if Benchtrail cannot read a document's format, or if the \
 document has no table and you gave no data. See docs/foreign-audit.md.")]
@@ -250,10 +251,10 @@ measurements as they are, and executes the verify, analyze and report stages on 
   # One study: what changed since its lock:
   benchtrail diff experiments/quickstart.yaml
 
-A study is a lock, an experiment's YAML file (Benchtrail then reads its lock), or a bundle. A \
-result counts as changed under two conditions. Its mean over the launches moved by at least the \
-threshold, and the p value of the test, Holm-adjusted over all results, is at most alpha. A test \
-needs three launches in each study. `--gate` judges each column over all coordinates.")]
+A study is a lock, an experiment's YAML file (Benchtrail then reads its lock), a bundle, or a folder \
+that `load --out` wrote. A result counts as changed if its mean over the launches moved by at least \
+the threshold, and if the Holm-adjusted p value of the test is at most alpha. A test needs three \
+launches in each study. `--gate` judges each column over all coordinates.")]
     Diff(DiffArgs),
     /// Show how a figure changed over the commits of a study's lock, with change points.
     #[command(after_long_help = "Examples:
@@ -263,12 +264,12 @@ needs three launches in each study. `--gate` judges each column over all coordin
   benchtrail history experiments/quickstart.yaml results.cells.ttft_ms_p50 \\
       --figure ttft.svg --csv
 
-The lock must be committed. The store must still have the results that older locks name; `gc` \
-keeps the results of earlier runs. Nothing is measured. Rows with the same labels, such as blocks, \
-are shown as their median. A change point needs six commits, and its level lasts for three. See \
-docs/diff.md.")]
+The lock must be committed. The store must still have the tables that older locks name; `gc` keeps \
+measurements, but removes tables that only older locks name. Nothing is measured. Rows with the \
+same labels, such as blocks, are shown as their median. A change point needs six commits, and its \
+level lasts for three. See docs/diff.md.")]
     History(HistoryArgs),
-    /// Create a pair of Ed25519 keys for signing bundles.
+    /// Create an Ed25519 key pair for signing bundles.
     #[command(after_long_help = "Examples:
   # Write study.key (secret) and study.pub (public):
   benchtrail keygen study")]
@@ -308,7 +309,7 @@ if the lock names them or the policy `reuse` permits it. See docs/sharing.md.")]
   benchtrail gc
   benchtrail gc --locks ../other-study
   benchtrail gc --remote s3://lab/team --grace '7 d' --dry-run
-  # Condemn results now, and remove them after the grace:
+  # Condemn results now; run it again after the grace period to remove them:
   benchtrail gc --remote s3://lab/team --grace '7 d'
 
 In a shared store, `gc` removes results that no pushed lock names. See docs/sharing.md.")]

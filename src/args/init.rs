@@ -22,8 +22,8 @@ pub(crate) struct InitArgs {
     /// Study the server, requests and arrivals of an earlier `load --out DIR`.
     #[arg(long, value_name = "DIR")]
     pub(crate) from_load: Option<PathBuf>,
-    /// Study result files of vLLM, SGLang, guidellm, aiperf or genai-perf instead of measuring; a folder means every
-    /// result file in it.
+    /// Study result files of vLLM, SGLang, guidellm, aiperf or genai-perf instead of measuring; a folder
+    /// stands for every result file in it.
     #[arg(long, alias = "from-result", value_name = "FILE", num_args = 1..,
           conflicts_with_all = ["engine", "model", "from_url", "from_load", "api_key_env", "api", "workloads", "clients",
           "rates", "requests", "repetitions"])]
@@ -61,7 +61,7 @@ pub(crate) struct InitArgs {
 /// Arguments of `list`.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// What to list. Without it, what can be listed.
+    /// What to list [default: show what you can list].
     #[arg(value_enum, value_name = "WHAT")]
     pub(crate) what: Option<Listed>,
     /// Show only this one, in full.

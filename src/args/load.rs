@@ -45,8 +45,8 @@ pub(crate) struct LoadArgs {
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = parse_header)]
     pub(crate) headers: Vec<(String, String)>,
 
-    /// Closed loop with N clients. Each client sends its next request when its last one is answered
-    /// [default: 1]. Several levels, such as `1,8,64`, run one after the other.
+    /// Closed loop with N clients. A client sends its next request when the previous one is
+    /// answered [default: 1]. Several levels, such as `1,8,64`, run one after the other.
     #[arg(long, value_name = "N,…", value_delimiter = ',', group = "arrivals",
           help_heading = "Arrivals", value_parser = parse_clients, allow_negative_numbers = true)]
     pub(crate) concurrency: Vec<u32>,
@@ -188,7 +188,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "1 s", help_heading = "Telemetry")]
     pub(crate) telemetry_interval: String,
     /// Source of GPU telemetry: `auto`, `nvml`, `nvidia-smi` or `none`.
-    #[arg(long, value_name = "WORD", default_value = "auto", value_parser = ["auto", "nvml", "nvidia-smi", "none"], help_heading = "Telemetry")]
+    #[arg(long, value_name = "SOURCE", default_value = "auto", value_parser = ["auto", "nvml", "nvidia-smi", "none"], help_heading = "Telemetry")]
     pub(crate) gpu: String,
     /// Process id of the server, if it runs on this machine; its process group is sampled.
     #[arg(long, value_name = "PID", help_heading = "Telemetry", value_parser = parse_whole::<u32>)]

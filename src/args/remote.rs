@@ -7,7 +7,7 @@ use clap::Args;
 /// Which shared store.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct RemoteArgs {
-    /// Shared store to read results from, and for `run` to write to: a folder, or `s3://BUCKET/PREFIX` (`gs://`, `az://`).
+    /// Shared store to read results from (`run` also writes to it): a folder, or `s3://BUCKET/PREFIX` (`gs://`, `az://`).
     #[arg(long, env = "BENCHTRAIL_REMOTE", value_name = "URL")]
     pub(crate) remote: Option<String>,
 }

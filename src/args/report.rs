@@ -31,7 +31,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, conflicts_with = "profile")]
     pub(crate) smoke: bool,
     /// File to write the report to; figures and trace go into the same folder [default: `reports/NAME/report.md`,
-    /// as `run` has it; for a folder of rows, `report.md` in that folder].
+    /// as for `run`; for a folder of rows, `report.md` in that folder].
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }

@@ -48,7 +48,7 @@ pub(crate) struct RunArgs {
     /// Whether to ask.
     #[command(flatten)]
     pub(crate) trust: Trust,
-    /// Start the run without a terminal and return. `attach` shows it, `stop` ends it, `status` names it.
+    /// Start the run without a terminal and return. `attach` shows it, `stop` ends it, `status` shows whether it is running.
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) detach: bool,
     /// Print only the result.
@@ -212,7 +212,7 @@ pub(crate) struct DiffArgs {
     /// Smallest relative change that counts, in percent: `5` and `5%` are the same.
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = super::values::parse_percent)]
     pub(crate) threshold: f64,
-    /// Largest Holm-adjusted p value that counts as a change, and the level of each bound of the gate.
+    /// Largest Holm-adjusted p value that counts as a change. Each bound of the gate has the level 1 − this.
     #[arg(long, value_name = "P", default_value_t = 0.05, value_parser = super::values::parse_share)]
     pub(crate) alpha: f64,
     /// Statistical test for each result, over the units of replication.

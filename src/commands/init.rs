@@ -455,7 +455,7 @@ fn axes(wish: &Wish, add: &mut dyn FnMut(&str)) -> Vec<&'static str> {
             over.push("clients");
             let levels = list(levels.iter().map(u32::to_string).collect());
             lines.push(format!(
-                "  clients: [{levels}]    # each sends its next request when its last is answered"
+                "  clients: [{levels}]    # a client sends its next request when the previous one is answered"
             ));
         }
         Levels::Rates(levels) if has_burst(levels) => {

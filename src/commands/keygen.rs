@@ -32,7 +32,7 @@ pub(super) fn keygen(arguments: &KeygenArgs, global: &Global) -> Result<(), Stop
             shown(&private)
         ));
         say(&format!(
-            "public key   {} (give it to those who check your bundles)",
+            "public key   {} (give it to whoever checks your bundles)",
             shown(&public)
         ));
         say(&format!("key id       {id}"));
