@@ -93,21 +93,25 @@ fn available() -> Option<u64> {
     memory.saturating_add(swap).checked_mul(1024)
 }
 
-/// Returns whether this process may take this much more memory. A limit on its addresses (`ulimit -v`) makes an
-/// allocation fail, which would end the process in the middle of its work.
+/// Returns whether this process may take this much more memory, by the memory of the machine and by its limits. A limit on its
+/// addresses (`ulimit -v`) makes an allocation fail, which would end the process in the middle of its work.
 ///
 /// # Errors
 /// If the process cannot get that much memory.
 pub fn room_for(bytes: u64) -> io::Result<()> {
-    let length = usize::try_from(bytes).unwrap_or(usize::MAX);
-    let mut room: Vec<u8> = Vec::new();
-    room.try_reserve_exact(length).map_err(|_| {
+    let refused = || {
         let reason = format!(
             "it takes about {} MiB of memory, more than this process can get",
             bytes.div_ceil(1 << 20)
         );
         io::Error::new(io::ErrorKind::OutOfMemory, reason)
-    })
+    };
+    if bytes > LARGE && available().is_some_and(|available| bytes > available) {
+        return Err(refused());
+    }
+    let length = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let mut room: Vec<u8> = Vec::new();
+    room.try_reserve_exact(length).map_err(|_| refused())
 }
 
 /// Reads a regular file of text.

@@ -123,7 +123,7 @@ where
                 let mut parts = name.split(['-', '_']);
                 parts.any(|part| part.to_lowercase().starts_with(&typed))
             };
-            names.sort_by_key(|name| {
+            names.sort_by_cached_key(|name| {
                 let begins = is_beginning && continues(name);
                 (
                     !begins,

@@ -127,7 +127,7 @@ impl fmt::Display for StoreError {
                 let name = path.file_name().unwrap_or_default();
                 write!(
                     f,
-                    "{} is not a store: it has no `objects` folder, and its `{}` belongs to something else",
+                    "{} is not a store: it has no `objects` folder, and its `{}` may belong to something else",
                     folder.display(),
                     name.display()
                 )

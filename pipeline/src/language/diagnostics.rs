@@ -106,7 +106,7 @@ impl fmt::Display for Diagnostic {
 }
 
 /// The largest number of listed mistakes.
-const MOST: usize = 100;
+pub(super) const MOST: usize = 100;
 
 /// The length of the longest message, in characters. The parts that it quotes from a file can be megabytes long.
 const LONGEST: usize = 2000;

@@ -30,6 +30,10 @@ pub(crate) fn merged(node: &Node) -> Option<&[Node]> {
 /// The largest number of values checked for one text with placeholders.
 const MAX_VALUES: usize = 65_536;
 
+/// The most bytes of text that placeholders may stand for, in a tree or in all values of one text. As for aliases, a short file
+/// could otherwise take any amount of memory.
+const MAX_INSERTED: usize = 64 << 20;
+
 /// The values of the parameters; `None` for a parameter whose declaration or value is wrong.
 pub(crate) type Values = BTreeMap<String, Option<Json>>;
 
@@ -108,9 +112,18 @@ impl<'a> Scope<'a> {
 
     /// Returns a tree with its placeholders resolved at label indices. If `at` is `None`, placeholders of axes stay.
     pub(crate) fn resolve(&self, node: &Node, at: Option<&[u16]>) -> Result<Node, Mistake> {
+        self.resolve_within(node, at, &mut Room::default())
+    }
+
+    fn resolve_within(
+        &self,
+        node: &Node,
+        at: Option<&[u16]>,
+        room: &mut Room,
+    ) -> Result<Node, Mistake> {
         let value = match &node.value {
             Value::Text(text) if text.contains("${") => {
-                return match self.text(text, at) {
+                return match self.text(text, at, room) {
                     Ok(value) => Ok(Node::from_json(&value, node.span)),
                     Err(wrong) => Err(wrong.at(node.span, &[])),
                 };
@@ -118,18 +131,18 @@ impl<'a> Scope<'a> {
             Value::List(items) => Value::List(
                 items
                     .iter()
-                    .map(|item| self.resolve(item, at))
+                    .map(|item| self.resolve_within(item, at, room))
                     .collect::<Result<_, _>>()?,
             ),
             Value::Map(_) if merged(node).is_some() => {
                 let parts = merged(node).unwrap_or_default().iter();
-                let parts = parts.map(|part| self.resolve(part, at));
+                let parts = parts.map(|part| self.resolve_within(part, at, room));
                 return Ok(one_of(node, parts.collect::<Result<_, _>>()?));
             }
             Value::Map(entries) => Value::Map(
                 entries
                     .iter()
-                    .map(|(key, value)| Ok((key.clone(), self.resolve(value, at)?)))
+                    .map(|(key, value)| Ok((key.clone(), self.resolve_within(value, at, room)?)))
                     .collect::<Result<_, Mistake>>()?,
             ),
             other => other.clone(),
@@ -172,8 +185,9 @@ impl<'a> Scope<'a> {
         let mut digits: Vec<(usize, usize)> = used.iter().map(|position| (*position, 0)).collect();
         let mut seen = BTreeSet::new();
         let mut values = Vec::new();
+        let mut room = Room::default();
         for _ in 0..MAX_VALUES {
-            let value = self.text(text, Some(&at)).map_err(wrong)?;
+            let value = self.text(text, Some(&at), &mut room).map_err(wrong)?;
             if seen.insert(value.to_string()) {
                 values.push(Node::from_json(&value, span));
             }
@@ -291,12 +305,14 @@ impl<'a> Scope<'a> {
         with.next().map(|axis| axis.name.as_str())
     }
 
-    fn text(&self, text: &str, at: Option<&[u16]>) -> Result<Json, Wrong> {
+    fn text(&self, text: &str, at: Option<&[u16]>, room: &mut Room) -> Result<Json, Wrong> {
         let pieces = pieces(text)?;
         if let [Piece::Placeholder(name)] = pieces.as_slice() {
-            return Ok(self
-                .lookup(name, at)?
-                .unwrap_or_else(|| Json::String(format!("${{{name}}}"))));
+            let value = self.lookup(name, at)?;
+            if let Some(value) = &value {
+                room.take(bytes(value))?;
+            }
+            return Ok(value.unwrap_or_else(|| Json::String(format!("${{{name}}}"))));
         }
         let mut out = String::new();
         for piece in pieces {
@@ -304,7 +320,10 @@ impl<'a> Scope<'a> {
                 Piece::Literal(literal) => out.push_str(literal),
                 Piece::Placeholder(name) => match self.lookup(name, at)? {
                     None => out.push_str(&format!("${{{name}}}")),
-                    Some(Json::String(value)) => out.push_str(&value),
+                    Some(Json::String(value)) => {
+                        room.take(value.len())?;
+                        out.push_str(&value);
+                    }
                     Some(value @ (Json::Number(_) | Json::Bool(_))) => {
                         out.push_str(&value.to_string());
                     }
@@ -386,6 +405,40 @@ impl<'a> Scope<'a> {
             value = next;
         }
         Ok(Some(value.clone()))
+    }
+}
+
+/// The bytes that placeholders may still insert.
+struct Room(usize);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(MAX_INSERTED)
+    }
+}
+
+impl Room {
+    fn take(&mut self, bytes: usize) -> Result<(), Wrong> {
+        self.0 = self.0.checked_sub(bytes).ok_or_else(|| {
+            Wrong::new(
+                format!("placeholders insert more than {MAX_INSERTED} bytes"),
+                "use fewer placeholders, or shorter values",
+            )
+        })?;
+        Ok(())
+    }
+}
+
+/// Returns the bytes of all texts in a value.
+fn bytes(value: &Json) -> usize {
+    match value {
+        Json::String(text) => text.len(),
+        Json::Array(items) => items.iter().map(bytes).sum(),
+        Json::Object(entries) => entries
+            .iter()
+            .map(|(key, value)| key.len() + bytes(value))
+            .sum(),
+        Json::Null | Json::Bool(_) | Json::Number(_) => 0,
     }
 }
 

@@ -1,8 +1,10 @@
 //! Names in `needs` and `over` that no stage and no axis has. A name that several stages use is one mistake: usually its
 //! stage or its axis got another name.
 
+use std::collections::BTreeMap;
+
 use super::axes::Axes;
-use super::diagnostics::{Mistake, Span};
+use super::diagnostics::{MOST, Mistake, Span};
 use super::stages::Draft;
 use crate::design::BLOCK;
 use crate::ids::{AxisId, DraftId};
@@ -53,19 +55,24 @@ fn mistakes(
     meant: &dyn Fn(&[&str]) -> Vec<String>,
 ) -> Vec<Mistake> {
     let mut groups: Vec<Vec<UnknownName>> = Vec::new();
+    let mut positions: BTreeMap<String, usize> = BTreeMap::new();
     for unknown in unknown {
-        match groups
-            .iter_mut()
-            .find(|group| group[0].name == unknown.name)
-        {
+        let position = positions.entry(unknown.name.clone());
+        let position = *position.or_insert(groups.len());
+        match groups.get_mut(position) {
             Some(group) => group.push(unknown),
             None => groups.push(vec![unknown]),
         }
     }
-    let mistake = |group: Vec<UnknownName>| {
+    let mistake = |(number, group): (usize, Vec<UnknownName>)| {
         let users: Vec<&str> = group.iter().map(|place| place.user.as_str()).collect();
         let first = &group[0];
         let name = first.name.as_str();
+        let message = format!("unknown {what} `{name}`");
+        // A remedy compares every name, and mistakes beyond these are counted, not listed.
+        if number >= MOST {
+            return Mistake::new(first.span, &first.route, message);
+        }
         let others = names
             .iter()
             .copied()
@@ -79,10 +86,9 @@ fn mistakes(
             Some(again) => format!("{hint} {again}"),
             None => hint,
         };
-        let message = format!("unknown {what} `{name}`");
         Mistake::new(first.span, &first.route, message).hint(hint)
     };
-    groups.into_iter().map(mistake).collect()
+    groups.into_iter().enumerate().map(mistake).collect()
 }
 
 /// Lists the places of a name behind the first.
@@ -120,10 +126,14 @@ fn stages_meant(drafts: &[Draft<'_>], users: &[&str]) -> Vec<String> {
         users.any(|user| user.needs.contains(&number))
     };
     let mut behind: Vec<bool> = drafts.iter().map(is_user).collect();
-    // Each round goes one stage further.
-    for _ in 0..drafts.len() {
+    // Each round goes at least one stage further.
+    loop {
+        let before = behind.clone();
         for (at, draft) in drafts.iter().enumerate() {
             behind[at] = behind[at] || draft.needs.iter().any(|need| behind[usize::from(*need)]);
+        }
+        if behind == before {
+            break;
         }
     }
     let possible = drafts.iter().enumerate();

@@ -53,6 +53,9 @@ fn without_absent(written: &Node, resolved: Node) -> Node {
     }
 }
 
+/// The most bytes that all parameter sets of a stage may have, written out.
+const MAX_SETTINGS: usize = 1 << 30;
+
 /// The distinct parameter sets and placements of a stage.
 #[derive(Default)]
 pub(super) struct Sets {
@@ -60,6 +63,8 @@ pub(super) struct Sets {
     /// The settings that each parameter set was first made from.
     pub(super) written: Vec<Rc<Node>>,
     index: HashMap<String, u32>,
+    /// The bytes of all of them, written out.
+    bytes: usize,
     pub(super) placements: Vec<Json>,
 }
 
@@ -281,8 +286,23 @@ impl Variant {
                 parameters.sort_all_objects();
                 let next =
                     u32::try_from(sets.list.len()).expect("a stage has at most a million cells");
-                let index = *sets.index.entry(parameters.to_string()).or_insert(next);
+                let written = parameters.to_string();
+                let length = written.len();
+                let index = *sets.index.entry(written).or_insert(next);
                 if index == next {
+                    sets.bytes += length;
+                    // Once: every further set would say the same.
+                    if sets.bytes > MAX_SETTINGS {
+                        if sets.bytes - length <= MAX_SETTINGS {
+                            let message = format!(
+                                "with the labels inserted, the settings of the stage have more than {MAX_SETTINGS} bytes"
+                            );
+                            let mistake = Mistake::new(draft.span, &draft.route(&[]), message);
+                            let hint = "use fewer labels, or put long texts into files";
+                            context.sink.add(mistake.hint(hint));
+                        }
+                        return None;
+                    }
                     sets.list.push(parameters);
                     sets.written.push(Rc::clone(&self.settings));
                 }

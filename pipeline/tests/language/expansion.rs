@@ -393,6 +393,45 @@ fn aliases_cannot_blow_up() {
 }
 
 #[test]
+fn placeholders_of_one_long_text_cannot_blow_up() {
+    let long = "x".repeat(40_000);
+    let text = |title: &str| {
+        format!(
+            "experiment: a\nseed: 1\nparameters: {{p: {{type: text, default: {long}}}}}\ntitle: {title}\n\
+             stages: {{s: {{kind: sum}}}}\n"
+        )
+    };
+    let error = load(
+        &text(&format!("\"{}\"", "${p} ".repeat(2_000))),
+        &Options::default(),
+    )
+    .unwrap_err();
+    assert!(
+        error.contains("placeholders insert more than 67108864 bytes"),
+        "{}",
+        &error[..error.len().min(500)]
+    );
+    assert!(error.len() < 100_000, "{}", error.len());
+}
+
+#[test]
+fn thousands_of_unknown_names_are_reported_as_quickly_as_a_hundred() {
+    // Comparing each with each would take minutes in a debug build.
+    let stages = (0..3_000).map(|i| format!("  s{i}: {{kind: sum, needs: [missing{i}]}}\n"));
+    let text = format!(
+        "experiment: a\nseed: 1\nstages:\n{}",
+        stages.collect::<String>()
+    );
+    let error = load(&text, &Options::default()).unwrap_err();
+    assert!(
+        error.contains("unknown stage `missing0`"),
+        "{}",
+        &error[..500]
+    );
+    assert!(error.contains("more mistakes"), "{}", error.len());
+}
+
+#[test]
 fn of_very_many_mistakes_the_first_are_listed_and_the_rest_are_counted() {
     for between in ["\n", ", "] {
         // With the keys of an experiment: a file without any of them is one mistake.

@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::grid::too_many_clients;
 use crate::point::ended_well;
 
 /// The requests to a real server, to compare times with those that it reports.
@@ -79,6 +80,7 @@ impl Account {
         at_least("requests", self.requests, 1);
         at_least("words", u64::from(self.words), 1);
         at_least("tokens", u64::from(self.tokens), 2);
+        problems.extend(too_many_clients(&self.concurrency));
         problems
     }
 

@@ -84,6 +84,18 @@ pub struct Point {
 /// The largest number of requests at a point.
 const MOST: f64 = 1e6;
 
+/// The most clients of a closed loop.
+const MOST_CLIENTS: u32 = 65_536;
+
+/// Returns the problem with too many clients: the setting and the reason.
+pub(super) fn too_many_clients(concurrency: &[u32]) -> Option<(&'static str, String)> {
+    let clients = concurrency
+        .iter()
+        .find(|clients| **clients > MOST_CLIENTS)?;
+    let reason = format!("a concurrency is at most {MOST_CLIENTS}, got {clients}");
+    Some(("concurrency", reason))
+}
+
 impl Grid {
     /// Returns a grid that takes a few seconds, for a first look.
     pub fn quick() -> Self {
@@ -146,6 +158,7 @@ impl Grid {
         if self.concurrency.contains(&0) {
             problems.push(("concurrency", "a concurrency is at least 1".to_owned()));
         }
+        problems.extend(too_many_clients(&self.concurrency));
         if let Some(rate) = self
             .rate
             .iter()
@@ -213,6 +226,12 @@ mod tests {
             .map(|(setting, _)| setting)
             .collect();
         assert_eq!(wrong, ["concurrency", "gap", "tokens", "duration"]);
+        let many = Grid {
+            concurrency: vec![1, 100_000],
+            ..Grid::default()
+        };
+        let reason = "a concurrency is at most 65536, got 100000";
+        assert_eq!(many.problems(), [("concurrency", reason.to_owned())]);
         assert_eq!(Grid::default().problems(), []);
         assert_eq!(Grid::quick().problems(), []);
     }

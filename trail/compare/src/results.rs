@@ -6,7 +6,7 @@ use artifacts::Table;
 use contract::Better;
 use contract::uneven::{counts_of, unlike_counts};
 use serde::Serialize;
-use statistics::{Continuity, Sample, holm, mann_whitney_u};
+use statistics::{Continuity, Sample, cliffs_delta, holm, mann_whitney_u};
 
 use crate::gate::{Column, Lost};
 use crate::side::{CompareError, Side};
@@ -133,6 +133,9 @@ pub struct ResultChange {
     pub holm_p: Option<f64>,
     /// The direction that is better.
     pub better: Direction,
+    /// Whether the test finds the newer study higher, whatever the means say; `None` if the test is impossible.
+    #[serde(skip)]
+    pub(crate) rises: Option<bool>,
     /// The verdict on the change.
     pub verdict: ChangeVerdict,
     /// The reason why it is undecidable.
@@ -300,7 +303,7 @@ fn result(
     rule: &Rule,
 ) -> Option<ResultChange> {
     let (mean_a, mean_b) = (a.mean()?, b.mean()?);
-    let p = match (column.replicated, unlike) {
+    let tested = match (column.replicated, unlike) {
         (false, _) => Err(no_units()),
         (true, Some(unlike)) => Err(unlike),
         (true, None) => tested(&column.name, [a, b], rule),
@@ -316,15 +319,17 @@ fn result(
         mean_a,
         mean_b,
         change: (mean_a != 0.0).then(|| mean_b / mean_a - 1.0),
-        p: p.as_ref().ok().copied(),
+        p: tested.as_ref().ok().map(|test| test.0),
         holm_p: None,
+        rises: tested.as_ref().ok().map(|test| test.1),
         verdict: ChangeVerdict::Undecidable,
-        reason: p.err(),
+        reason: tested.err(),
     })
 }
 
-/// Returns the p value of the test of one result, or the reason why the test is impossible.
-fn tested(column: &str, [a, b]: [&Values; 2], rule: &Rule) -> Result<f64, String> {
+/// Returns the p value of the test of one result and whether the test finds the newer study higher, or the reason why the test
+/// is impossible.
+fn tested(column: &str, [a, b]: [&Values; 2], rule: &Rule) -> Result<(f64, bool), String> {
     match rule.test {
         Test::Welch => {
             let logs = |side: &Values| {
@@ -339,7 +344,8 @@ fn tested(column: &str, [a, b]: [&Values; 2], rule: &Rule) -> Result<f64, String
                 let both = a.by_unit.values().chain(b.by_unit.values());
                 without_ratio(column, &both.copied().collect::<Vec<_>>())
             })?;
-            Ok(effect(&older, &newer)?.0.p)
+            let effect = effect(&older, &newer)?.0;
+            Ok((effect.p, effect.mean > 0.0))
         }
         Test::MannWhitney => {
             let sample = |side: &Values| Sample::new(side.by_unit.values().copied());
@@ -357,7 +363,7 @@ fn tested(column: &str, [a, b]: [&Values; 2], rule: &Rule) -> Result<f64, String
                     test.least
                 ));
             }
-            Ok(test.p)
+            Ok((test.p, cliffs_delta(&newer, &older) > 0.0))
         }
     }
 }
@@ -372,13 +378,31 @@ fn judge(results: &mut [ResultChange], rule: &Rule) {
         let result = &mut results[i];
         result.holm_p = Some(p);
         let large = result.change.is_none_or(|c| c.abs() >= rule.threshold);
-        result.verdict = match (result.better, result.mean_b > result.mean_a) {
+        let rises = result.mean_b > result.mean_a;
+        let opposed = result.rises.is_some_and(|shown| shown != rises);
+        if large && p <= rule.alpha && opposed {
+            result.reason = Some(opposed_words(rises));
+        }
+        result.verdict = match (result.better, rises) {
             _ if !large || p > rule.alpha => ChangeVerdict::NoEvidence,
+            _ if opposed => ChangeVerdict::Undecidable,
             (Direction::Unknown, _) => ChangeVerdict::Changed,
             (Direction::Higher, true) | (Direction::Lower, false) => ChangeVerdict::Improvement,
             _ => ChangeVerdict::Regression,
         };
     }
+}
+
+/// Explains why a test that rejects shows neither direction: a few units outweigh the others in the mean.
+fn opposed_words(rises: bool) -> String {
+    let (mean, most) = if rises {
+        ("higher", "lower")
+    } else {
+        ("lower", "higher")
+    };
+    format!(
+        "the newer study has the {mean} mean because of a few units, and the test finds it {most}: look at those units"
+    )
 }
 
 fn direction(column: &str, unit: Option<&str>) -> Direction {

@@ -522,6 +522,36 @@ fn three_repetitions_are_too_few_for_the_rank_test() {
 }
 
 #[test]
+fn a_test_and_means_that_point_in_opposite_directions_show_no_change() {
+    // Most launches take a fifth less, and one takes so long that the mean rises.
+    let waits = |outlier: f64| {
+        let mut waits: Vec<f64> = (0..8).map(|i| 80.0 + f64::from(i)).collect();
+        waits[3] = outlier;
+        waits
+    };
+    let study = |ttft: Vec<f64>| Study {
+        throughput: [vec![100.0; 8], vec![180.0; 8]],
+        ttft: [ttft.clone(), ttft],
+        ..Study::default()
+    };
+    let older: Vec<f64> = (0..8).map(|i| 100.0 + f64::from(i)).collect();
+    let verdicts = |outlier: f64| {
+        let rule = Rule {
+            test: Test::MannWhitney,
+            ..rule()
+        };
+        let comparison = compared(&study(older.clone()), &study(waits(outlier)), &rule);
+        let waits = comparison.results.into_iter();
+        let waits = waits.filter(|r| r.column == "ttft_ms_p50");
+        waits.map(|r| (r.verdict, r.reason)).collect::<Vec<_>>()
+    };
+    assert_eq!(verdicts(85.0), vec![(ChangeVerdict::Improvement, None); 2]);
+    let reason = "the newer study has the higher mean because of a few units, and the test finds it lower: look at those units";
+    let refused = (ChangeVerdict::Undecidable, Some(reason.to_owned()));
+    assert_eq!(verdicts(500.0), vec![refused; 2]);
+}
+
+#[test]
 fn changed_settings_engines_and_verdicts_are_named() {
     let other = Study {
         threads: 2,

@@ -302,10 +302,18 @@ fn for_other(value: &Value, view: &View<'_>) -> Option<String> {
         Value::Int(_) | Value::Float(_) if view.format() == Some("percent") => {
             Some(format!("write the sign, too: `{} %`", value_text(value)))
         }
-        Value::Int(_) | Value::Float(_) | Value::Bool(_) if wants("string") => Some(format!(
-            "put it in quotes if it is text: `\"{}\"`",
-            value_text(value)
-        )),
+        Value::Int(_) | Value::Float(_) | Value::Bool(_) if wants("string") => {
+            let words = view.words();
+            let quoted = format!(
+                "put it in quotes if it is text: `\"{}\"`",
+                value_text(value)
+            );
+            Some(match (words.is_empty(), view.description()) {
+                (false, _) => format!("the values are {}", suggest::list(words)),
+                (true, Some(_)) => format!("{quoted}; {}", what_belongs(view)),
+                (true, None) => quoted,
+            })
+        }
         Value::Int(_) | Value::Float(_) if wants("array") => {
             Some(format!("write it as `[{}]`", value_text(value)))
         }

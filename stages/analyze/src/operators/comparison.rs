@@ -136,6 +136,8 @@ pub(crate) struct Compared<T> {
     pub(crate) p: Option<f64>,
     /// The smallest p value that the test can reach with this many units, if it is a test of ranks or signs.
     pub(crate) least: Option<f64>,
+    /// For a test of ranks or signs: above 0 if it finds a higher, and below 0 if it finds b higher.
+    pub(crate) leaning: Option<f64>,
     /// For sides with units of their own: the exact test of their labels.
     pub(crate) labels: Option<Labels>,
     pub(crate) bootstrap: Option<Interval>,
@@ -184,7 +186,10 @@ impl Terms {
             let place = [Step::Key("margin".to_owned()), Step::Key(name.clone())];
             if !self.columns.contains(name) {
                 let message = format!("`{name}` is not among the columns compared");
-                let problem = draft.settings.problem(&place, message);
+                let problem = Problem {
+                    of_key: true,
+                    ..draft.settings.problem(&place, message)
+                };
                 problems.push(problem.hint(remedy(name, "compared columns", &self.columns)));
             }
             if !(*margin > 0.0 && margin.is_finite()) {
@@ -453,6 +458,7 @@ impl Terms {
             looks: self.looks,
             delta: test.delta,
             least: test.least,
+            leaning: test.leaning,
             labels: test.labels,
         }
     }

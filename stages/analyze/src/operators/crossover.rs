@@ -498,6 +498,7 @@ fn course(
             looks: given.looks,
             delta: None,
             least: None,
+            leaning: None,
             labels: None,
         };
         // Lost requests may have been slow, and a coarse clock may be off: the winner must also win then.

@@ -531,6 +531,14 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
         .bootstrap(seed)
         .and_then(|b| b.interval_of_mean(sample.as_ref()?));
     let bootstrap = place.replicated(bootstrap).filter(|_| independent);
+    let leaning = match given.test {
+        Test::PairedT | Test::Permutation => None,
+        Test::Wilcoxon => wilcoxon.map(|w| w.w_plus - w.w_minus),
+        Test::Sign => {
+            let signs = sign_test(&deltas);
+            Some(signs.positive as f64 - signs.negative as f64)
+        }
+    };
     let doubted = doubt.is_some();
     let mean = effects.and_then(|e| Sample::new(e).ok()).map(|s| s.mean());
     Compared {
@@ -550,6 +558,7 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
             mean.is_some() && place.units.refusal(units.len()).is_none() && !doubted
         }),
         least: (given.test != Test::PairedT).then(|| least_of_signs(&deltas)),
+        leaning,
         labels: None,
         bootstrap,
         extremes,

@@ -213,7 +213,10 @@ fn unknown(given: &Parameters, sheet: &Sheet, draft: &Draft<'_>) -> Vec<Problem>
         if sheet.position(ours).is_none() {
             let at = [Step::Key("rename".to_owned()), Step::Key(theirs.clone())];
             let message = format!("{} has no column `{theirs}`", given.file);
-            let problem = draft.settings.problem(&at, message);
+            let problem = Problem {
+                of_key: true,
+                ..draft.settings.problem(&at, message)
+            };
             problems.push(problem.hint(remedy(theirs, "columns", &columns)));
         }
     }

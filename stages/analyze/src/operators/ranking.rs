@@ -78,7 +78,8 @@ impl TypedOperator for Ranking {
         labels that do not differ from it, and the stability of its rank over the units.";
     const SOURCE: &'static str = "\
         `rank` is standard competition ranking (1, 2, 2, 4), and `mid_rank` is fractional ranking (1, 2.5, 2.5, 4), \
-        both of the means over the units. The design's A/A arm does not contend.\n\n\
+        both of the means over the units: geometric means if every value is above 0, as the tests compare logarithms. The \
+        design's A/A arm does not contend.\n\n\
         Student's t of the units' log ratios distinguishes two contenders; if a value is not above 0, it uses \
         differences. All pairs and contests of the table form one family, which shares the level of the study with \
         the other tables (weighted Holm). Ties do not chain: each pair is judged separately.\n\n\

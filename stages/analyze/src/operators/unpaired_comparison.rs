@@ -448,6 +448,9 @@ fn compare(
         effect,
         p: tested.p.filter(|_| mean.is_some() && decides),
         least: matches!(given.test, Test::MannWhitney | Test::Permutation).then_some(least),
+        leaning: both
+            .filter(|_| given.test == Test::MannWhitney)
+            .map(|(a, b)| cliffs_delta(a, b)),
         labels: Some(Labels {
             units: n,
             least,

@@ -45,6 +45,8 @@ pub(crate) struct Case<'a> {
     pub(crate) delta: Option<f64>,
     /// The smallest p value that this many units can give, if a test of ranks or signs decides.
     pub(crate) least: Option<f64>,
+    /// For a test of ranks or signs: above 0 if it finds a higher, and below 0 if it finds b higher.
+    pub(crate) leaning: Option<f64>,
     /// For sides with units of their own: the exact test of their labels.
     pub(crate) labels: Option<Labels>,
 }
@@ -170,7 +172,10 @@ impl Case<'_> {
         }
         let margin = self.margin.map_or(0.0, |margin| self.scale.margin(margin));
         if decision.rejected && mean.abs() > margin {
-            if let Some(reason) = self.unlike_numbers() {
+            let refused = self
+                .unlike_numbers()
+                .or_else(|| self.leans_the_other_way(mean));
+            if let Some(reason) = refused {
                 return (Verdict::Undecidable, Some(reason));
             }
             let reasons = [self.opposed(mean), self.caution()];
@@ -217,6 +222,16 @@ impl Case<'_> {
         (mean * delta < 0.0).then(|| {
             "the means point the other way: the effect weighs every coordinate alike, and the means weigh large values \
              more"
+                .to_owned()
+        })
+    }
+
+    /// Explains why a test of ranks or signs names no side: it finds that one side is mostly higher, and the mean effect says the
+    /// other, because of a few units.
+    fn leans_the_other_way(&self, mean: f64) -> Option<String> {
+        (self.leaning? * mean < 0.0).then(|| {
+            "the test finds one side higher in most units, and the mean effect points the other way because of a few: \
+             look at those units, or compare a median"
                 .to_owned()
         })
     }
@@ -294,6 +309,7 @@ mod tests {
             looks: Looks::Once,
             delta: None,
             least: None,
+            leaning: None,
             labels: None,
         }
     }

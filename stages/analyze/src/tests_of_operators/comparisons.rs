@@ -129,6 +129,53 @@ fn the_t_test_of_units_decides_unless_another_is_chosen() {
 }
 
 #[test]
+fn a_test_of_ranks_or_signs_names_no_side_if_the_mean_points_the_other_way() {
+    // `a` is lower in every unit but one, in which it is so much higher that its mean is, too.
+    let rows = |outlier: f64| -> Vec<_> {
+        let unit = |n: i64| {
+            let a = if n == 5 {
+                outlier
+            } else {
+                8.0 + 0.01 * (n * 5 % 12) as f64
+            };
+            [
+                ("a", n, Some(a)),
+                ("b", n, Some(9.0 + 0.01 * (n * 7 % 12) as f64)),
+            ]
+        };
+        (1..=12).flat_map(unit).collect()
+    };
+    for (operator, test, more) in [
+        ("paired-comparison", "wilcoxon", json!({})),
+        ("paired-comparison", "sign", json!({})),
+        (
+            "unpaired-comparison",
+            "mann-whitney",
+            json!({"over": ["n"]}),
+        ),
+    ] {
+        let judged = |outlier: f64| {
+            let mut parameters = json!({"from": "t", "pair": {"axis": "side", "a": "a", "b": "b"}, "columns": ["y"],
+                                        "unit": ["n"], "scale": "difference", "test": test});
+            let own = more.as_object().unwrap().clone();
+            parameters.as_object_mut().unwrap().extend(own);
+            let table = run(operator, &parameters, grid(&rows(outlier)));
+            let said = |name: &str| column(&table, &["y"], name).to_string();
+            (said("verdict"), said("higher"), said("verdict_reason"))
+        };
+        let (verdict, higher, _) = judged(8.0);
+        assert_eq!(
+            (verdict.as_str(), higher.as_str()),
+            ("different", "b"),
+            "{test}"
+        );
+        let (verdict, _, reason) = judged(60.0);
+        assert_eq!(verdict, "undecidable", "{test}");
+        assert!(reason.contains("points the other way"), "{test}: {reason}");
+    }
+}
+
+#[test]
 fn what_was_not_replicated_is_undecidable_and_says_why() {
     let rows = |values: [f64; 3]| -> Vec<(&'static str, i64, Option<f64>)> {
         (1..=3_i64)

@@ -267,9 +267,16 @@ pub(super) fn recorded(record: &Value) -> Result<Option<Conversation>, String> {
             }]
         }
         (None, Some(_)) => Vec::new(),
+        (None, None) if TALKS.into_iter().any(|key| !record[key].is_null()) => {
+            let key = TALKS.into_iter().find(|key| !record[*key].is_null());
+            return Err(format!(
+                "`{}` is not a list of turns such as `{{\"from\": \"human\", \"value\": \"…\"}}`",
+                key.unwrap_or_default()
+            ));
+        }
         (None, None) => {
             return Err(format!(
-                "it has {}, but neither `conversations` nor `messages` nor `prompt`",
+                "it has {}, but no value for `conversations`, `messages` or `prompt`",
                 keys(record)
             ));
         }

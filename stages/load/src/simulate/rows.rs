@@ -18,6 +18,13 @@ use crate::run::{CellFacts, Ending, LoadResult, LoadSpec};
 /// The simulated clock's zero: 2000-01-01 00:00 UTC, ns since 1970.
 const ZERO_UNIX_NS: u64 = 946_684_800_000_000_000;
 
+/// The latest arrival. Answers follow it, and no time may be 146 years from the zero of its clock.
+const FURTHEST_NS: u64 = 100 * 365 * 86_400 * 1_000_000_000;
+
+/// The memory that a request and a token of a simulated answer take until the cell's tables are written, in bytes: measured
+/// with answers of 8 and of 50,000 tokens, rounded up.
+const MEMORY: [u64; 2] = [1_000, 220];
+
 /// The text of one simulated token.
 const TOKEN: &str = "tok ";
 
@@ -71,6 +78,7 @@ pub(crate) fn simulate(
     for (request, after) in asked.iter_mut().skip(warmup).zip(given_up) {
         request.given_up = after.map(|after| u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
     }
+    fits_in_memory(&asked, whole)?;
 
     let (start, pace) = start_and_pace(simulation, server, noise, &stream);
 
@@ -169,11 +177,37 @@ fn offsets_of(spec: &LoadSpec, prompts: usize) -> Result<Option<Vec<u64>>, Failu
     let stream = spec.origin.stream("load arrivals v1", &arrivals);
     let drawn = spec.arrival.offsets(prompts, &stream, &spec.files);
     let mut offsets = drawn.map_err(Failure::failed)?;
+    let last = offsets.as_ref().and_then(|offsets| offsets.last());
+    if last.is_some_and(|last| *last > FURTHEST_NS) {
+        return Err(
+            Failure::failed("the last request would be sent after more than 100 years")
+                .hint("raise the rate, or send fewer requests"),
+        );
+    }
     if let (Some(duration), Some(offsets)) = (spec.extent.duration, &mut offsets) {
         let due = offsets.partition_point(|at| *at < duration.nanoseconds());
         offsets.truncate(due);
     }
     Ok(offsets)
+}
+
+/// Checks that there is memory for the rows of a cell, which are all kept until its tables are written.
+///
+/// # Errors
+/// If there is not.
+fn fits_in_memory(asked: &[Asked], whole: bool) -> Result<(), Failure> {
+    let chunks = asked.iter().filter(|request| request.generates && !whole);
+    let tokens: u64 = chunks.map(|request| u64::from(request.output_tokens)).sum();
+    let [per_request, per_token] = MEMORY;
+    let needed = (asked.len() as u64).saturating_mul(per_request);
+    let needed = needed.saturating_add(tokens.saturating_mul(per_token));
+    artifacts::regular::room_for(needed).map_err(|e| {
+        let requests = artifacts::counted(asked.len(), "request");
+        Failure::failed(format!(
+            "a simulated cell of {requests} and {tokens} tokens: {e}"
+        ))
+        .hint("give a cell fewer requests or shorter answers: it keeps all its rows in memory")
+    })
 }
 
 /// Serves the warm-up, and then the measured requests. Returns how it ended, and when the measured phase began, ns.

@@ -123,6 +123,38 @@ fn a_simulation_writes_the_declared_tables() {
 }
 
 #[test]
+fn a_cell_that_needs_more_memory_or_more_time_than_there_is_is_refused_before_its_rows_are_made() {
+    let refusal = |change: &Json| {
+        let noise = origin(&[("rep", Scalar::Int(1))]);
+        let (spec, simulation) = spec_of(change, &noise);
+        let SimulationChoice::Inline(server) = &simulation.server else {
+            panic!("a name")
+        };
+        let result = simulate(&spec, &simulation, server, None, &noise, &Control::quiet());
+        result
+            .err()
+            .map(|failure| failure.reason)
+            .unwrap_or_default()
+    };
+    let many = json!({
+        "workload": {"prompts": {"words": {"length": 10}}, "output": {"tokens": 4_000_000_000_u32}},
+        "requests": 200,
+    });
+    let reason = refusal(&many);
+    assert!(
+        reason.starts_with(
+            "a simulated cell of 200 requests and 800000000000 tokens: it takes about"
+        ),
+        "{reason}"
+    );
+    let rare = json!({"arrival": {"constant": {"rate": 1e-10}}});
+    assert_eq!(
+        refusal(&rare),
+        "the last request would be sent after more than 100 years"
+    );
+}
+
+#[test]
 fn as_many_slots_as_clients_serve_all_at_once() {
     // Without prefill time and a cost for batching, three clients are as fast as one.
     let free = simulated(&json!({"slots": 3, "prefill": {}}));

@@ -33,39 +33,119 @@ pub fn compare_all(a: &[Scalar], b: &[Scalar]) -> Ordering {
         .unwrap_or_else(|| a.len().cmp(&b.len()))
 }
 
-/// Splits a label into its numbers and the text around them: `2026-01-31` into 2026, 1 and 31, `run-7` into 7.
-fn numbers(label: &Scalar) -> (Vec<String>, Vec<f64>) {
-    if let Some(number) = label.as_f64() {
-        return (Vec::new(), vec![number]);
+/// A label as the text before each of its numbers, the text after the last one, and its numbers: `2026-01-31` has 2026, 1
+/// and 31, `run-7` has 7.
+struct Split {
+    texts: Vec<String>,
+    numbers: Vec<f64>,
+}
+
+impl Split {
+    fn of(label: &Scalar) -> Self {
+        let mut split = Self {
+            texts: vec![String::new()],
+            numbers: Vec::new(),
+        };
+        if let Some(number) = label.as_f64() {
+            split.numbers.push(number);
+            return split;
+        }
+        let text = label.to_string();
+        let runs: Vec<char> = text.chars().collect();
+        for run in runs.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()) {
+            let run: String = run.iter().collect();
+            match run.parse() {
+                Ok(number) if run.starts_with(|c: char| c.is_ascii_digit()) => {
+                    split.numbers.push(number);
+                    split.texts.push(String::new());
+                }
+                _ => {
+                    split.texts.pop();
+                    split.texts.push(run);
+                }
+            }
+        }
+        split
     }
-    let text = label.to_string();
-    let is_digit = |c: char| c.is_ascii_digit();
-    let around = text.split(is_digit).filter(|part| !part.is_empty());
-    let digits = text.split(|c| !is_digit(c)).filter(|part| !part.is_empty());
-    (
-        around.map(str::to_owned).collect(),
-        digits.filter_map(|digits| digits.parse().ok()).collect(),
-    )
+
+    /// Returns whether two labels differ in nothing but numbers.
+    fn is_like(&self, other: &Self) -> bool {
+        self.texts == other.texts && self.numbers.len() == other.numbers.len()
+    }
+}
+
+/// The numbers that are years, if they follow a day, a month, a week or a quarter.
+const YEARS: std::ops::RangeInclusive<f64> = 1900.0..=2199.0;
+
+/// Returns the ways to read labels as numbers, each as the positions from the most to the least significant one. A year
+/// comes first, wherever the labels have it. Days and months before a year have two ways if the labels leave both open.
+/// There is no way if some labels have the day first and some the month.
+fn readings(labels: &[Split]) -> Vec<Vec<usize>> {
+    let Some(first) = labels.first() else {
+        return Vec::new();
+    };
+    let count = first.numbers.len();
+    let all = |at: usize, holds: &dyn Fn(f64) -> bool| labels.iter().all(|l| holds(l.numbers[at]));
+    let is_year = |at: usize| all(at, &|n| YEARS.contains(&n));
+    let between = |at: usize| first.texts[at].as_str();
+    let moved = |year: usize, rest: &[usize]| -> Vec<usize> {
+        let start = year - rest.len();
+        let (before, after) = (0..start, year + 1..count);
+        before
+            .chain([year])
+            .chain(rest.iter().copied())
+            .chain(after)
+            .collect()
+    };
+    let natural = vec![(0..count).collect()];
+    let Some(year) = (1..count).find(|at| is_year(*at)) else {
+        return natural;
+    };
+    let separator = between(year);
+    let of_year = |at: usize| matches!(between(at), "." | "/" | "-" | " ");
+    if year >= 2 && of_year(year) && between(year - 1) == separator && all(year - 1, &|n| n <= 31.0)
+    {
+        let [a, b] = [year - 2, year - 1];
+        let (day_first, month_first) = (moved(year, &[b, a]), moved(year, &[a, b]));
+        return match (all(a, &|n| n <= 12.0), all(b, &|n| n <= 12.0)) {
+            (true, true) if separator == "." => vec![day_first],
+            (true, true) => vec![day_first, month_first],
+            (false, true) => vec![day_first],
+            (true, false) => vec![month_first],
+            (false, false) => Vec::new(),
+        };
+    }
+    match of_year(year) && all(year - 1, &|n| n <= 53.0) {
+        true => vec![moved(year, &[year - 1])],
+        false => natural,
+    }
 }
 
 /// Returns the positions of labels in rising order. Only labels that differ in nothing but numbers have an order, such as
-/// numbers, dates, or `run-7`; `None` for others.
+/// numbers, dates, or `run-7`; `None` for others, and for dates that leave open whether the day or the month is first if
+/// their order depends on it.
 pub fn in_order(labels: &[Scalar]) -> Option<Vec<usize>> {
-    let split: Vec<(Vec<String>, Vec<f64>)> = labels.iter().map(numbers).collect();
-    let (around, first) = split.first()?;
-    let alike = |(other, numbers): &(Vec<String>, Vec<f64>)| {
-        other == around && numbers.len() == first.len()
-    };
-    if first.is_empty() || !split.iter().all(alike) {
+    let split: Vec<Split> = labels.iter().map(Split::of).collect();
+    let first = split.first()?;
+    if first.numbers.is_empty() || !split.iter().all(|other| other.is_like(first)) {
         return None;
     }
-    let mut order: Vec<usize> = (0..labels.len()).collect();
-    order.sort_by(|a, b| {
-        let pairs = split[*a].1.iter().zip(&split[*b].1);
-        let mut pairs = pairs.map(|(a, b)| a.total_cmp(b));
-        pairs.find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
-    });
-    Some(order)
+    let sorted = |reading: &Vec<usize>| {
+        let key = |label: &Split| reading.iter().map(|at| label.numbers[*at]).collect();
+        let keys: Vec<Vec<f64>> = split.iter().map(key).collect();
+        let mut order: Vec<usize> = (0..labels.len()).collect();
+        order.sort_by(|a, b| {
+            let mut pairs = keys[*a].iter().zip(&keys[*b]).map(|(a, b)| a.total_cmp(b));
+            pairs.find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
+        });
+        order
+    };
+    let mut orders: Vec<Vec<usize>> = readings(&split).iter().map(sorted).collect();
+    orders.dedup();
+    match orders.len() {
+        1 => orders.pop(),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -98,6 +178,43 @@ mod tests {
             Some(vec![1, 0])
         );
         assert_eq!(in_order(&["a1", "b1"].map(text)), None);
+        assert_eq!(in_order(&["run-7", "run7"].map(text)), None);
         assert_eq!(in_order(&["mon", "tue"].map(text)), None);
+    }
+
+    #[test]
+    fn a_year_counts_first_wherever_a_date_has_it() {
+        let order = |labels: &[&str]| {
+            let labels: Vec<Scalar> = labels
+                .iter()
+                .map(|l| Scalar::Text((*l).to_owned()))
+                .collect();
+            in_order(&labels)
+        };
+        let rising = Some(vec![0, 1, 2]);
+        for dates in [
+            ["28.12.2025", "04.01.2026", "01.02.2026"],
+            ["28/12/2025", "04/01/2026", "01/02/2026"],
+            ["12/28/2025", "01/04/2026", "02/01/2026"],
+            [
+                "run of 28-12-2025 09:30",
+                "run of 28-12-2025 14:05",
+                "run of 01-01-2026 00:00",
+            ],
+            ["03.12.2025", "02.01.2026", "01.02.2026"],
+            ["12/2025", "01/2026", "02/2026"],
+            ["Q4 2025", "Q1 2026", "Q2 2026"],
+            ["2025-12-28", "2026-01-04", "2026-02-01"],
+            // Either reading gives the same order.
+            ["01/02/2026", "02/02/2026", "03/02/2026"],
+            // Not a year: the second number counts for itself.
+            ["batch-8 x 2000", "batch-16 x 1900", "batch-16 x 2100"],
+        ] {
+            assert_eq!(order(&dates), rising, "{dates:?}");
+        }
+        // The third of January and the first of February, or the first of March and the second of January?
+        assert_eq!(order(&["03/01/2025", "01/02/2025"]), None);
+        // Both cannot be the month.
+        assert_eq!(order(&["28.12.2025", "12.28.2025"]), None);
     }
 }

@@ -63,10 +63,11 @@ crate::words! {
 }
 
 impl Better {
-    /// Returns which values of a column are better, by its unit. Shares and ratios are recognized by name. Returns
-    /// `None` if neither applies.
+    /// Returns which values of a column are better, by its unit. Shares and ratios are recognized by name, and so is a
+    /// spread, of which less is better, also of a rate. Returns `None` if none of these applies.
     pub fn of(column: &str, unit: Option<&str>) -> Option<Self> {
         match unit {
+            _ if is_spread(column) => Some(Self::Lower),
             Some("tok/s" | "req/s" | "tok/J") => Some(Self::Higher),
             Some("ms" | "s" | "ms/tok" | "J") => Some(Self::Lower),
             _ if ["pass_rate", "efficiency", "speedup"]
@@ -82,6 +83,23 @@ impl Better {
     }
 }
 
+/// Returns whether a column says how far values lie apart, by its name: `tpot_ms_std`, or a statistic of such a column, as
+/// `ttft_ms_cv_mean` and `tpot_ms_std_p90`.
+fn is_spread(column: &str) -> bool {
+    let is_quantile = |word: &str| {
+        word.strip_prefix('p')
+            .is_some_and(|p| p.parse::<f64>().is_ok())
+    };
+    let is_statistic = |word: &&str| !matches!(*word, "mean" | "min" | "max") && !is_quantile(word);
+    column
+        .rsplit('_')
+        .find(is_statistic)
+        .is_some_and(|word| SPREADS.contains(&word))
+}
+
+/// The words of statistics of spread.
+const SPREADS: [&str; 3] = ["std", "cv", "jitter"];
+
 crate::words! {
     /// Where a count of output tokens comes from, in the order of trust.
     pub enum TokenSource: "source of token counts" {
@@ -93,5 +111,28 @@ crate::words! {
         Tokenizer = "tokenizer",
         /// The number of chunks with text.
         Chunks = "chunks",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn less_spread_is_better_whatever_spreads() {
+        let better = |column: &str, unit: &str| Better::of(column, Some(unit));
+        for column in [
+            "decode_rate_std",
+            "decode_rate_cv",
+            "output_throughput_std_mean",
+            "decode_rate_std_p90",
+            "jitter",
+        ] {
+            assert_eq!(better(column, "tok/s"), Some(Better::Lower), "{column}");
+        }
+        assert_eq!(better("decode_rate_mean", "tok/s"), Some(Better::Higher));
+        assert_eq!(better("ttft_ms_cv", "1"), Some(Better::Lower));
+        assert_eq!(better("standard_ms", "ms"), Some(Better::Lower));
+        assert_eq!(better("n_std_of", "1"), None);
     }
 }

@@ -62,7 +62,10 @@ pub(super) fn columns(spec: &Spec, given: &Parameters) -> Columns<'static, Conte
         .with(
             spec.like(
                 &spec.name,
-                format!("{}, mean over the units", spec.description),
+                format!(
+                    "{}, mean over the units: geometric if every value is above 0",
+                    spec.description
+                ),
             ),
             |c: &Contender| c.value,
         )

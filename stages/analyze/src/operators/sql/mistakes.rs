@@ -188,11 +188,12 @@ pub(super) fn misnamed(
         .chain(described)
         .filter(|(_, n)| !names.contains(&n.as_str()))
     {
-        problems.push(
-            settings
-                .problem(&route, format!("the query returns no column `{name}`"))
-                .hint(remedy(name, "columns", &names)),
-        );
+        let of_key = matches!(route.last(), Some(Step::Key(_)));
+        let problem = Problem {
+            of_key,
+            ..settings.problem(&route, format!("the query returns no column `{name}`"))
+        };
+        problems.push(problem.hint(remedy(name, "columns", &names)));
     }
     problems
 }

@@ -146,6 +146,27 @@ fn passages_of_a_corpus_are_its_words_in_order() {
 }
 
 #[test]
+fn the_error_for_an_entry_of_a_dataset_says_what_it_lacks_or_which_key_is_no_list() {
+    let refusal = |entry: &str| {
+        let file = file(entry);
+        let dataset = workload(&json!({"dataset": {"file": file.path()}}));
+        PromptSet::generate(&dataset, &origin(1, 1), 0, 1)
+            .unwrap_err()
+            .to_string()
+    };
+    let text = refusal(r#"[{"id": 1, "conversations": "hello"}]"#);
+    assert!(
+        text.contains("`conversations` is not a list of turns such as"),
+        "{text}"
+    );
+    let none = refusal(r#"[{"id": 1, "messages": null}]"#);
+    assert!(
+        none.contains("it has `id`, `messages`, but no value for"),
+        "{none}"
+    );
+}
+
+#[test]
 fn a_dataset_gives_first_human_turns_in_an_order_of_the_seed() {
     let file = file(SHAREGPT);
     let dataset = workload(&json!({"dataset": {"file": file.path()}}));
