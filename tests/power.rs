@@ -280,6 +280,150 @@ fn a_study_that_ends_when_it_knows_enough_is_simulated_with_its_rule() {
     assert!(much > 11.9, "{much}");
 }
 
+/// Two equal servers whose launches vary by 3 %, and six repetitions as the units.
+const REPETITIONS: &str = r#"experiment: repetitions
+seed: 1
+simulated-servers:
+  plain: {slots: 4, prefill: {fixed: 5 ms}, decode: {fixed: 10 ms}, noise: {launch: 0.03, cell: 0.01}}
+axes:
+  configuration: [one, two]
+  rep: [1, 2, 3, 4, 5, 6]
+stages:
+  ladder:
+    kind: load
+    over: [configuration, rep]
+    workload: short-decode
+    arrival: {closed-loop: {clients: 2}}
+    requests: 12
+    simulate: {server: plain, name: "${configuration}"}
+  checks: {kind: verify, needs: [ladder], gates: [{gate: census}]}
+  results:
+    kind: analyze
+    needs: [ladder, checks]
+    tables:
+      cells: {operator: cell-summary, quantiles: all}
+      compared:
+        operator: paired-comparison
+        from: cells
+        unit: [rep]
+        pair: {axis: configuration, a: one, b: two}
+        columns: [output_throughput]
+  report: {kind: report, needs: [ladder, checks, results]}
+"#;
+
+/// The same loads of a real server that starts once for each configuration.
+fn served() -> String {
+    REPETITIONS
+        .replace("    simulate: {server: plain, name: \"${configuration}\"}\n", "    needs: [server]\n")
+        .replace(
+            "  ladder:\n",
+            "  machine: {kind: provision, engine: llama-cpp, model: smollm2-135m-instruct}\n  server: {kind: serve, needs: [machine], over: \
+             [configuration], settings: {parallel: \"${configuration.slots}\", context: 8192}}\n  ladder:\n",
+        )
+        .replace(
+            "  configuration: [one, two]\n",
+            "  configuration:\n    one: {slots: 8}\n    two: {slots: 1}\n",
+        )
+}
+
+/// Returns how many of 400 studies are falsely different, what is said about shared launches, and the text for people.
+fn with_launches_of(project: &Project, study: &str) -> (f64, serde_json::Value, String) {
+    let file = "experiments/launches.yaml";
+    std::fs::write(project.path().join(file), study).unwrap();
+    let power = [
+        "power",
+        file,
+        "--studies",
+        "400",
+        "--effect",
+        "10",
+        "--cell-noise",
+        "1",
+    ];
+    let outcome = project.run(power.into_iter().chain(["--json"])).ok();
+    let table = &outcome.json()["stages"][0]["found"]["tables"][0];
+    let wrong = table["at"][0]["any_different"].as_f64().unwrap();
+    let shown = project.run(power).ok().stdout;
+    (wrong, table["shared_launches"].clone(), shown)
+}
+
+#[test]
+fn repetitions_on_one_launch_are_falsely_different_as_often_as_when_they_are_measured() {
+    let project = Project::new();
+    // The difference of two launches is ± 4.2 %, and 1.5 % is significant: 73 %.
+    for study in [REPETITIONS.to_owned(), served()] {
+        let (wrong, shared, shown) = with_launches_of(&project, &study);
+        assert!((255.0..=330.0).contains(&wrong), "{wrong}");
+        assert_eq!(
+            shared,
+            serde_json::json!({"unit": ["rep"], "within": ["rep"], "instead": [], "units": 6, "launches": 1})
+        );
+        let note = "results.compared: the 6 units of `rep` share launches (1 launch of a side), because the servers are not started again \
+                    for each rep.";
+        assert!(shown.contains(note), "{shown}");
+        assert!(
+            shown.contains("write `design: {blocks: 6}` and remove `unit`"),
+            "{shown}"
+        );
+    }
+    // The same studies, measured.
+    let different = (1..=8).filter(|seed| {
+        let file = format!("experiments/measured{seed}.yaml");
+        let study = REPETITIONS.replace("seed: 1\n", &format!("seed: {seed}\n"));
+        let study = study.replace(
+            "experiment: repetitions",
+            &format!("experiment: measured{seed}"),
+        );
+        std::fs::write(project.path().join(&file), study).unwrap();
+        project.run(["run", &file, "--no-dry-run"]).ok();
+        let query = "select verdict, verdict_reason from compared";
+        let verdict = project.run(["sql", &file, query, "--json"]).ok().stdout;
+        let why = "the servers are not started again for each rep, so the units share launches";
+        assert!(verdict.contains(why), "{verdict}");
+        let report = project
+            .path()
+            .join(format!("reports/measured{seed}/report.md"));
+        let report = std::fs::read_to_string(report).unwrap();
+        let limit =
+            "the servers were not started again for each rep, so the units of rep share a launch";
+        assert!(report.contains(limit), "{report}");
+        verdict.contains(r#""verdict":"different""#)
+    });
+    let different = different.count();
+    assert!(different >= 3, "{different} of 8");
+}
+
+#[test]
+fn units_with_launches_of_their_own_are_rarely_false_and_have_no_note() {
+    let project = Project::new();
+    let blocks = REPETITIONS.replace("seed: 1\n", "seed: 1\ndesign: {blocks: 6}\n");
+    let of_blocks = blocks.replace("        unit: [rep]\n", "");
+    let each = served().replace("over: [configuration],", "over: [configuration, rep],");
+    let named = REPETITIONS.replace(
+        "name: \"${configuration}\"",
+        "name: \"${configuration}-${rep}\"",
+    );
+    // Both sides on one launch, which cancels.
+    let together = REPETITIONS
+        .replace("over: [configuration, rep]", "over: [words, rep]")
+        .replace("  configuration: [one, two]\n", "  words: [one, two]\n")
+        .replace(", name: \"${configuration}\"", "")
+        .replace("axis: configuration", "axis: words");
+    for study in [&of_blocks, &each, &named, &together] {
+        let (wrong, shared, shown) = with_launches_of(&project, study);
+        assert!(wrong <= bound(400.0), "{wrong} {study}");
+        assert!(shared.is_null(), "{shared} {study}");
+        assert!(!shown.contains("share launches"), "{shown}");
+    }
+    // Repetitions within blocks are no units either.
+    for unit in ["[block, rep]", "[rep]"] {
+        let nested = blocks.replace("unit: [rep]", &format!("unit: {unit}"));
+        let (_, shared, shown) = with_launches_of(&project, &nested);
+        assert_eq!(shared["within"], serde_json::json!(["rep"]));
+        assert!(shown.contains("Write `unit: [block]`"), "{shown}");
+    }
+}
+
 #[test]
 fn more_noise_finds_less_and_the_same_seed_finds_the_same() {
     let project = Project::new();

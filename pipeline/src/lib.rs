@@ -59,10 +59,10 @@ pub use lease::Leases;
 pub use name::{NameError, OutputName, file_of_output};
 pub use not_run::not_run;
 pub use plan::{
-    AwayFailure, Counts, Decision, DesignPlan, Elsewhere, Lack, NoiseSource, Plan, PlanOptions,
-    PlannedCell, PlannedDemand, Reason, RentedMachine, Shard, ShardCell, Smallest, Wanted,
-    launched_cells, measures_here, placed_facets, plan, relative_half_width, rented_machines,
-    shards, wanted,
+    AwayFailure, Counts, Decision, DesignPlan, Elsewhere, Lack, LaunchedCell, Launches,
+    NoiseSource, Plan, PlanOptions, PlannedCell, PlannedDemand, Reason, RentedMachine, Shard,
+    ShardCell, Smallest, Wanted, measures_here, placed_facets, plan, relative_half_width,
+    rented_machines, shards, wanted,
 };
 pub use probability::probability;
 pub use ready::{unready, wants_shared_store};

@@ -3,10 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use analyze::power::{AtEffect, LoadCell, LoadStage, Power, Simulated, Study, Until, simulate};
+use analyze::power::{
+    AtEffect, LoadCell, LoadStage, Power, SharedLaunches, Simulated, Study, Until, simulate,
+};
 use artifacts::counted;
 use pipeline::stage::Control;
-use pipeline::{Coordinates, Experiment, NoiseSource, PlanOptions, StageId};
+use pipeline::{
+    Coordinates, Experiment, LaunchedCell, Launches, NoiseSource, PlanOptions, StageId,
+};
 use serde_json::json;
 
 use crate::args::{Global, PowerArgs};
@@ -115,6 +119,7 @@ fn beside(stage: &str, power: &Power) -> Vec<String> {
             share(power.any_check_different)
         ));
     }
+    lines.extend(power.tables.iter().filter_map(|t| of_launches(stage, t)));
     lines.extend(power.tables.iter().filter_map(|t| of_margins(stage, t)));
     if let Some(blocks) = power.blocks {
         lines.push(format!(
@@ -132,6 +137,29 @@ fn beside(stage: &str, power: &Power) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// Returns what follows for a table whose units share launches, and what to do about it.
+fn of_launches(stage: &str, table: &Simulated) -> Option<String> {
+    let shared: &SharedLaunches = table.shared_launches.as_ref()?;
+    let quoted = |axes: &[String]| format!("`{}`", axes.join("`, `"));
+    let remedy = match shared.instead.is_empty() {
+        true => format!(
+            "Launch the sides again for each unit: write `design: {{blocks: {}}}` and remove `unit`, or expand the serve stage \
+             over an axis of the unit",
+            shared.units.max(5)
+        ),
+        false => format!("Write `unit: [{}]`", shared.instead.join(", ")),
+    };
+    Some(format!(
+        "{stage}.{}: the {} of {} share launches ({} of a side), because the servers are not started again for each {}. What \
+         differs between launches then looks like a difference between the sides, and `false` counts this. {remedy}",
+        table.table,
+        counted(shared.units, "unit"),
+        quoted(&shared.unit),
+        counted(shared.launches, "launch"),
+        shared.within.join(", "),
+    ))
 }
 
 /// Returns what the margins of a table show: without an effect, and wrongly at the margin itself.
@@ -221,13 +249,14 @@ impl Noise {
 /// Returns the study to simulate for each analyze cell, by name.
 fn studies(session: &Session, noise: &Noise) -> Result<Vec<(String, Study)>, Stop> {
     let experiment = &session.experiment;
+    let launches = Launches::of(experiment, &session.registry)?;
     let mut studies = Vec::new();
     for (id, stage) in experiment.stages.iter_enumerated() {
         for cell in stage.cells.iter().filter(|_| stage.kind == "analyze") {
             let at = experiment.coordinates(id, &cell.at);
             let study = Study {
                 parameters: stage.parameter_sets[cell.parameters as usize].clone(),
-                loads: loads(session, id, &at)?,
+                loads: loads(experiment, &launches, id, &at),
                 launch_noise: noise.launch,
                 cell_noise: noise.cell,
                 request_noise: noise.requests,
@@ -254,38 +283,41 @@ fn until(design: &pipeline::design::Design) -> Option<Until> {
 }
 
 /// Returns the load stages that an analyze cell needs, with the cells that it reads.
-fn loads(session: &Session, stage: StageId, at: &Coordinates) -> Result<Vec<LoadStage>, Stop> {
-    let experiment: &Experiment = &session.experiment;
+fn loads(
+    experiment: &Experiment,
+    launches: &Launches,
+    stage: StageId,
+    at: &Coordinates,
+) -> Vec<LoadStage> {
     let needed = experiment.stages[stage].needs.iter();
     let loads = needed.filter(|need| experiment.stages[**need].kind == "load");
-    loads
-        .map(|need| {
-            let cells = pipeline::launched_cells(experiment, &session.registry, *need)?;
-            let planned = &experiment.stages[*need];
-            let agrees = |cell: &Coordinates| {
-                let same = |(axis, label)| cell.get(axis).is_none_or(|other| other == label);
-                at.0.iter()
-                    .map(|(axis, label)| (axis.as_str(), label))
-                    .all(same)
-            };
-            let cell = |((at, launch), cell): ((Coordinates, _), &pipeline::Cell)| {
-                let settings = &planned.parameter_sets[cell.parameters as usize];
-                let requests = settings["requests"].as_u64();
-                LoadCell {
-                    at,
-                    launch,
-                    requests: requests
-                        .and_then(|n| usize::try_from(n).ok())
-                        .filter(|n| *n > 0),
-                }
-            };
-            let cells = cells.into_iter().zip(&planned.cells).map(cell);
-            Ok(LoadStage {
-                stage: planned.name.clone(),
-                cells: cells.filter(|cell| agrees(&cell.at)).collect(),
-            })
-        })
-        .collect()
+    let load = |need: &StageId| {
+        let planned = &experiment.stages[*need];
+        let agrees = |cell: &LoadCell| {
+            let same = |(axis, label)| cell.at.get(axis).is_none_or(|other| other == label);
+            at.0.iter()
+                .map(|(axis, label)| (axis.as_str(), label))
+                .all(same)
+        };
+        let cell = |(launched, cell): (&LaunchedCell, &pipeline::Cell)| {
+            let settings = &planned.parameter_sets[cell.parameters as usize];
+            let requests = settings["requests"].as_u64();
+            LoadCell {
+                at: launched.at.clone(),
+                seat: launched.seat,
+                launch: launched.launch,
+                requests: requests
+                    .and_then(|n| usize::try_from(n).ok())
+                    .filter(|n| *n > 0),
+            }
+        };
+        let cells = launches.of_stage(*need).iter().zip(&planned.cells);
+        LoadStage {
+            stage: planned.name.clone(),
+            cells: cells.map(cell).filter(agrees).collect(),
+        }
+    };
+    loads.map(load).collect()
 }
 
 /// Formats the results, one line per table.

@@ -23,12 +23,13 @@ use super::parameters::parameters;
 use super::renamed::with_our_keys;
 use super::sections::{check_overridden, check_profiles, check_root, no_experiment};
 use super::shared::{arm, look_repeatedly, share};
-use super::spec::{Parts, spec};
+use super::spec::{Parts, add_launches, spec};
 use super::stages::{Draft, Drafts, drafts, order};
 use super::tree::{Node, Value};
 use super::{needs, parse, secrets, unused};
 use crate::experiment::{Axis, Experiment, Order, Stage};
 use crate::ids::{AxisId, DraftId, StageId};
+use crate::plan::Launches;
 use crate::reuse::Reuse;
 use crate::stage::{Json, Library, Registry};
 use crate::suggest::remedy;
@@ -281,7 +282,6 @@ impl Study<'_> {
             look_repeatedly(&mut stages, &kinds, &drafts_in_order, sink);
         }
         let control = design.as_ref().and_then(|design| arm(design, &axes));
-        share(&mut stages, &kinds, control);
         let parts = Parts {
             root,
             name: &name,
@@ -306,7 +306,7 @@ impl Study<'_> {
             fields: a.fields,
             left_out: a.dropped,
         });
-        Some(Experiment {
+        let mut experiment = Experiment {
             spec,
             profile: profile.map(str::to_owned),
             file: file.to_owned(),
@@ -318,7 +318,11 @@ impl Study<'_> {
             axes: axes.collect(),
             stages,
             name,
-        })
+        };
+        let launches = Launches::of(&experiment, registry).ok()?;
+        add_launches(&mut experiment, &launches);
+        share(&mut experiment.stages, &kinds, control, &launches);
+        Some(experiment)
     }
 }
 

@@ -8,6 +8,7 @@ use super::diagnostics::Sink;
 use super::stages::Draft;
 use crate::experiment::Stage;
 use crate::ids::StageId;
+use crate::plan::Launches;
 use crate::stage::{Class, Shared, StageKind};
 
 /// Tells pure stages that the study checks its figures after each block.
@@ -48,6 +49,7 @@ pub(super) fn share(
     stages: &mut TiSlice<StageId, Stage>,
     kinds: &TiSlice<StageId, &dyn StageKind>,
     control: Option<(String, String, String)>,
+    launches: &Launches,
 ) {
     let decides = |stage: &Stage, kind: &&dyn StageKind, set: u32| {
         stage.class == Class::Pure && kind.decides(&stage.parameter_sets[set as usize])
@@ -57,7 +59,18 @@ pub(super) fn share(
         cells.filter(move |cell| decides(stage, kind, cell.parameters))
     });
     let cells = cells.count();
-    let shared = Shared { cells, control };
+    let on_one_launch = stages.iter_enumerated().filter_map(|(id, stage)| {
+        let axes = launches.shared_axes(id);
+        (!axes.is_empty()).then(|| {
+            let axes = axes.into_iter().map(str::to_owned).collect();
+            (stage.name.clone(), axes)
+        })
+    });
+    let shared = Shared {
+        cells,
+        control,
+        on_one_launch: on_one_launch.collect(),
+    };
     let pure = stages.iter_mut().zip(kinds);
     for (stage, kind) in pure.filter(|(stage, _)| stage.class == Class::Pure) {
         for set in &mut stage.parameter_sets {

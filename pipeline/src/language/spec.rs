@@ -12,8 +12,9 @@ use super::settings::DurationText;
 use super::stages::{Draft, Drafts};
 use super::tree::{Node, Value, scalar_json};
 use crate::design::Design;
-use crate::experiment::Stage;
+use crate::experiment::{Experiment, Stage};
 use crate::ids::{AxisId, StageId};
+use crate::plan::Launches;
 use crate::stage::Json;
 
 /// The parts of an experiment that go into the canonical form.
@@ -103,6 +104,17 @@ pub(crate) fn spec(parts: &Parts) -> Json {
     }
     spec.sort_all_objects();
     spec
+}
+
+/// Adds the axes of each stage along which cells are measured on one launch.
+pub(crate) fn add_launches(experiment: &mut Experiment, launches: &Launches) {
+    for (id, stage) in experiment.stages.iter_enumerated() {
+        let shared = launches.shared_axes(id);
+        if !shared.is_empty() {
+            experiment.spec["stages"][&stage.name]["on_one_launch"] = json!(shared);
+        }
+    }
+    experiment.spec.sort_all_objects();
 }
 
 fn axis(axis: &AxisDraft) -> Json {

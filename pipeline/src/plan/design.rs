@@ -7,12 +7,9 @@ use serde::Serialize;
 
 use super::session::{Outcome, Session, State};
 use crate::design::{Design, UnitOrder, Until};
-use crate::error::PipelineError;
-use crate::experiment::{Cell, Experiment};
-use crate::graph::Graph;
-use crate::ids::{AxisId, CellId, LocalCell, StageId};
+use crate::ids::{AxisId, CellId};
 use crate::record::parse_outputs;
-use crate::stage::{Class, Coordinates, Registry};
+use crate::stage::Class;
 
 /// The level of the test behind the smallest detectable effect.
 const ALPHA: f64 = 0.05;
@@ -166,29 +163,6 @@ pub(super) fn design_plan(session: &Session<'_>) -> Option<DesignPlan> {
 struct Open {
     done: usize,
     todo: usize,
-}
-
-/// The cells of a stage, each with its block and its launch.
-pub(crate) type LaunchedCells = Vec<(Coordinates, Option<(usize, usize)>)>;
-
-/// Returns the planned cells of a stage, each with its launch as positions: the block, from 0, and the launch within
-/// the design. `None` without a design, where every cell is its own launch.
-///
-/// # Errors
-/// If the experiment has a stage kind that the registry lacks.
-pub fn launched_cells(
-    experiment: &Experiment,
-    registry: &Registry,
-    stage: StageId,
-) -> Result<LaunchedCells, PipelineError> {
-    let graph = Graph::new(experiment, registry)?;
-    let node = &graph.nodes[stage];
-    let design = experiment.design.as_ref();
-    let cell = |(i, cell): (LocalCell, &Cell)| {
-        let launch = design.and_then(|design| graph.launch(design, node.cell(i)));
-        (experiment.coordinates(stage, &cell.at), launch)
-    };
-    Ok(node.stage.cells.iter_enumerated().map(cell).collect())
 }
 
 /// The state of each launch, by (block, launch).

@@ -1,6 +1,6 @@
 //! The contract that stage kinds implement.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use artifacts::Store;
@@ -87,6 +87,9 @@ pub struct Shared {
     pub cells: usize,
     /// The axis of the design's A/A arm, the arm's label and the label it stands for.
     pub control: Option<(String, String, String)>,
+    /// For each measured stage, the axes along which its cells are measured on one launch. Units of replication share
+    /// launches exactly if one of their axes is among these.
+    pub on_one_launch: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// The load that a cell puts on a server, as far as its settings say.

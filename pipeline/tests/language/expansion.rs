@@ -497,6 +497,10 @@ fn the_canonical_form_has_parameters_put_in_and_axes_left() {
     assert_eq!(spec["stages"]["ladder"]["cells"], 37);
     assert_eq!(spec["stages"]["ladder"]["replicate"], json!(["rep"]));
     assert_eq!(spec["stages"]["server"]["replicate"], json!([]));
+    // The server starts once for each configuration.
+    let on_one_launch = json!(["concurrency", "rep", "workload"]);
+    assert_eq!(spec["stages"]["ladder"]["on_one_launch"], on_one_launch);
+    assert!(spec["stages"]["server"].get("on_one_launch").is_none());
     assert_eq!(
         spec["stages"]["ladder"]["excluded"][0]["reason"],
         "the context is too small"

@@ -392,6 +392,18 @@ impl<'a> Judge<'a> {
         Ok(names.iter().filter_map(|name| requests.get(name)).collect())
     }
 
+    /// Returns the load stages whose cells are behind some rows.
+    pub(crate) fn stages_behind<'s>(
+        &mut self,
+        rows: impl IntoIterator<Item = &'s SourceRows>,
+    ) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for span in rows {
+            self.collect(span, &mut names);
+        }
+        names.into_iter().map(|(stage, _)| stage).collect()
+    }
+
     /// Adds the cells behind a span.
     fn collect(&mut self, span: &SourceRows, names: &mut BTreeSet<Name>) {
         match &span.source {

@@ -249,6 +249,7 @@ fn cells_that_decide_share_the_level_of_the_study() {
     let shared = pipeline::Shared {
         cells: 2,
         control: None,
+        on_one_launch: BTreeMap::new(),
     };
     let two = crate::Analyze.sharing(parameters, &shared);
     let mut noise = Noise(1);

@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Column, Scalar, Table};
-use pipeline::design::BLOCK;
 use pipeline::place::Condition;
 use pipeline::stage::{CellStatus, Execution, Input, Json, LedgerLine};
 
@@ -397,43 +396,37 @@ fn load_limits(
     Ok(())
 }
 
-/// Reports units of replication that were measured on one launch of each server, although a table declares them to be
-/// units: their spread lacks that between launches.
+/// Reports units of replication that share a launch, although a table declares them to be units: their spread lacks
+/// that between launches.
 fn shared_launches(spec: &Json, load: &str) -> Option<String> {
-    let stage = |name: &str| spec.pointer(&format!("/stages/{name}"));
-    let names = |stage: &Json, key: &str| -> Vec<String> {
-        let names = stage[key].as_array().into_iter().flatten();
+    let names = |value: &Json, key: &str| -> Vec<String> {
+        let names = value[key].as_array().into_iter().flatten();
         names.filter_map(Json::as_str).map(str::to_owned).collect()
     };
-    let own = stage(load)?;
-    let served = |name: &String| stage(name).is_some_and(|s| s["kind"] == "serve");
-    if !names(own, "needs").iter().any(served) {
-        return None;
-    }
-    // An axis over which the servers are started tells their launches apart and is not among these.
-    let repeated = names(own, "replicate");
-    let mut shared: Vec<String> = Vec::new();
-    for reader in spec["stages"].as_object()?.values() {
+    let stages = &spec["stages"];
+    let on_one_launch = names(&stages[load], "on_one_launch");
+    let (mut units, mut shared) = (BTreeSet::new(), BTreeSet::new());
+    for reader in stages.as_object()?.values() {
         if reader["kind"] != "analyze" || !names(reader, "needs").iter().any(|name| name == load) {
             continue;
         }
         let tables = reader["settings"]["tables"].as_object();
         for table in tables.into_iter().flatten().map(|(_, table)| table) {
             let unit = names(table, "unit");
-            let on_one_launch = |axis: &String| axis != BLOCK && repeated.contains(axis);
-            if !unit.is_empty() && unit.iter().all(on_one_launch) {
-                shared.extend(unit);
+            let within: Vec<&String> = unit.iter().filter(|a| on_one_launch.contains(a)).collect();
+            if !within.is_empty() {
+                shared.extend(within.into_iter().cloned());
+                units.extend(unit);
             }
         }
     }
-    shared.sort();
-    shared.dedup();
-    let axes = shared.join(", ");
+    let listed = |axes: BTreeSet<String>| axes.into_iter().collect::<Vec<_>>().join(", ");
     (!shared.is_empty()).then(|| {
         format!(
-            "the servers were not started again for each {axes}, so the units of {axes} share a launch: their spread \
-             does not show how another launch would differ, and verdicts and intervals over them hold for these \
-             launches only"
+            "the servers were not started again for each {}, so the units of {} share a launch: their spread does not show \
+             how another launch would differ, and verdicts and intervals over them hold for these launches only",
+            listed(shared),
+            listed(units),
         )
     })
 }

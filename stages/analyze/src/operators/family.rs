@@ -11,6 +11,7 @@ use statistics::{HolmDecision, SharedTest, benjamini_hochberg, shared_decisions}
 
 use crate::frame::{Frame, SourceRows, rows_of};
 use crate::operator::Context;
+use crate::operators::one_launch;
 use crate::operators::units::{Scale, Units, short};
 
 /// Which tests share a level: the chance of any false verdict among them.
@@ -155,6 +156,8 @@ pub(crate) struct Shares {
     /// The number of cells that share the level; 0 counts as 1.
     cells: usize,
     control: Option<Arm>,
+    /// For each load stage, the axes along which its cells are measured on one launch.
+    on_one_launch: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Shares {
@@ -171,6 +174,10 @@ impl Shares {
             };
             parameters["control"] = contract::canonical(&arm);
         }
+        let on_one_launch = one_launch::of_units(&shared.on_one_launch, &parameters);
+        if !on_one_launch.is_empty() {
+            parameters["on_one_launch"] = contract::canonical(&on_one_launch);
+        }
         parameters
     }
 
@@ -179,7 +186,14 @@ impl Shares {
         Self {
             cells: cells.and_then(|n| usize::try_from(n).ok()).unwrap_or(1),
             control: serde_json::from_value(parameters["control"].clone()).ok(),
+            on_one_launch: serde_json::from_value(parameters["on_one_launch"].clone())
+                .unwrap_or_default(),
         }
+    }
+
+    /// Returns the axes along which the cells of each load stage are measured on one launch.
+    pub(crate) fn on_one_launch(&self) -> &BTreeMap<String, BTreeSet<String>> {
+        &self.on_one_launch
     }
 
     /// Whether the sides of a test are those of the A/A arm.

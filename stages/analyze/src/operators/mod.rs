@@ -33,6 +33,7 @@ mod margins;
 mod mfu;
 mod monotonicity;
 mod of_row;
+mod one_launch;
 mod paired_comparison;
 mod paired_deltas;
 pub(crate) mod pairs;

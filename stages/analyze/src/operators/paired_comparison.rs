@@ -17,6 +17,7 @@ use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::alike::Alike;
 use crate::operators::comparison::{Compared, Judged, Terms, corrected, own, position};
 use crate::operators::family::{Hypothesis, Pending};
+use crate::operators::one_launch;
 use crate::operators::pairs::{Pair, matched};
 use crate::operators::repeated;
 use crate::operators::resemblance::{self, Doubt};
@@ -354,6 +355,7 @@ impl TypedOperator for PairedComparison {
                 tests.push(compare(given, &place, &pairs, context.seed));
             }
         }
+        one_launch::note(context, &terms.pair.axis, units.axes(), &mut tests)?;
         let (given, alike) = (given.clone(), alike.kept());
         let mut question = given.terms.question(&tests);
         // A mean of raw values over axes is not a mean of effects, and tests of ranks and signs have no mean.

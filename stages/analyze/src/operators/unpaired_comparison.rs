@@ -17,6 +17,7 @@ use crate::operator::{Context, Draft, TypedOperator, items};
 use crate::operators::alike::Alike;
 use crate::operators::comparison::{Compared, Judged, Terms, corrected, own};
 use crate::operators::family::Pending;
+use crate::operators::one_launch;
 use crate::operators::pairs::all_declared;
 use crate::operators::resemblance::Doubt;
 use crate::operators::units::Units;
@@ -274,6 +275,7 @@ impl TypedOperator for UnpairedComparison {
                 tests.push(Compared { extremes, ..test });
             }
         }
+        one_launch::note(context, &terms.pair.axis, units.axes(), &mut tests)?;
         let missing = from.missing.clone();
         let (given, alike) = (given.clone(), alike.kept());
         let question = given.terms.question(&tests);

@@ -125,7 +125,7 @@ pub(super) struct Drawn<'a> {
 impl<'a> Drawn<'a> {
     pub(super) fn new(study: &'a Study, normals: &mut Normals) -> Self {
         let launches = study.loads.iter().flat_map(|load| &load.cells);
-        let last = launches.filter_map(|cell| Some(cell.launch?.0)).max();
+        let last = launches.filter_map(|cell| Some(cell.seat?.0)).max();
         let all = last.map_or(0, |last| last + 1);
         let mut drawn = Self {
             figures: BTreeMap::new(),
@@ -147,7 +147,7 @@ impl<'a> Drawn<'a> {
             let mut figures: BTreeMap<usize, BTreeMap<usize, Vec<Option<f64>>>> = BTreeMap::new();
             for load in &study.loads {
                 for (cell, figure) in load.cells.iter().zip(&drawn.figures[&*load.stage]) {
-                    if let Some((block, launch)) = cell.launch.filter(|(b, _)| *b < blocks) {
+                    if let Some((block, launch)) = cell.seat.filter(|(b, _)| *b < blocks) {
                         let launch = figures.entry(launch).or_default();
                         launch.entry(block).or_default().push(Some(*figure));
                     }
@@ -182,7 +182,7 @@ impl<'a> Drawn<'a> {
 
     /// Draws the numbers of each measured cell.
     fn frame(&self, study: &Study, load: &LoadStage, made: &Made, normals: &mut Normals) -> Frame {
-        let mut launches: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
+        let mut launches: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
         let figures = self.figures.get(&*load.stage);
         let mut rows = Vec::new();
         for (number, cell) in load.cells.iter().enumerate() {
@@ -191,7 +191,7 @@ impl<'a> Drawn<'a> {
                 made.specs.iter().map(part).collect()
             };
             let shared = part(cell, &mut launches, parts);
-            if cell.launch.is_some_and(|(block, _)| block >= self.blocks) {
+            if cell.seat.is_some_and(|(block, _)| block >= self.blocks) {
                 continue;
             }
             let until = study.until.as_ref();
@@ -235,13 +235,10 @@ impl<'a> Drawn<'a> {
 /// Returns the part that a cell shares with its launch, drawn once per launch.
 fn part<T: Clone>(
     cell: &LoadCell,
-    launches: &mut BTreeMap<(usize, usize), T>,
+    launches: &mut BTreeMap<usize, T>,
     draw: impl FnOnce() -> T,
 ) -> T {
-    match cell.launch {
-        Some(launch) => launches.entry(launch).or_insert_with(draw).clone(),
-        None => draw(),
-    }
+    launches.entry(cell.launch).or_insert_with(draw).clone()
 }
 
 impl Made {

@@ -3,9 +3,11 @@
 //! The operators compare these numbers exactly as they compare measured rows.
 //!
 //! - `draw`: the numbers of the cells, and after how many blocks a study ends;
+//! - `launches`: whether the units of a table share launches;
 //! - `question`: the question behind a table, the effect it is given, and its findings.
 
 mod draw;
+mod launches;
 mod question;
 
 use std::collections::BTreeMap;
@@ -37,9 +39,10 @@ pub struct LoadStage {
 pub struct LoadCell {
     /// Its coordinates.
     pub at: Coordinates,
-    /// Its block, from 0, and the number that distinguishes its launch from others of the block; `None` where every
-    /// cell is a separate launch.
-    pub launch: Option<(usize, usize)>,
+    /// Its block, from 0, and the number that distinguishes its launch from others of the block; `None` outside a design.
+    pub seat: Option<(usize, usize)>,
+    /// The number of its launch. Cells of the study with the same number are measured on one launch.
+    pub launch: usize,
     /// The number of requests it measures; `None` if its settings do not state it, as for a load of a given duration.
     pub requests: Option<usize>,
 }
@@ -91,11 +94,29 @@ pub struct Simulated {
     pub level_of_its_own: bool,
     /// The reason why the table cannot be simulated, or why every verdict is `undecidable`; otherwise null.
     pub refused: Option<String>,
+    /// Units of replication that share launches, so that `different` is false more often than the level says; `None` if
+    /// each unit has its own launches, or if both sides of a unit are measured on the same ones.
+    pub shared_launches: Option<SharedLaunches>,
     /// The number of comparisons in the table.
     pub rows: usize,
     /// The findings at each effect: first at 0, last at margins that are shares. Empty if the table cannot be
     /// simulated.
     pub at: Vec<AtEffect>,
+}
+
+/// Units of replication that share launches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SharedLaunches {
+    /// The axes of the units.
+    pub unit: Vec<String>,
+    /// Those among them whose labels are measured on one launch.
+    pub within: Vec<String>,
+    /// Axes whose labels are units with launches of their own; empty if there are none.
+    pub instead: Vec<String>,
+    /// The number of units.
+    pub units: usize,
+    /// The number of launches of the side that has the fewest.
+    pub launches: usize,
 }
 
 /// The findings at one true effect.

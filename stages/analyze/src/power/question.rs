@@ -7,7 +7,7 @@ use contract::{Verdict, Word as _};
 use pipeline::Json;
 
 use super::draw::{OF_CELLS, Step, cells};
-use super::{AtEffect, Simulated, Study};
+use super::{AtEffect, SharedLaunches, Simulated, Study, launches};
 use crate::frame::Frame;
 use crate::kind::Planned;
 use crate::operators::crossover::why_undecidable;
@@ -176,12 +176,28 @@ impl<'a> Question<'a> {
                 Some("table" | "per-column")
             ),
             refused: self.steps.as_ref().err().cloned(),
+            shared_launches: self.shared_launches(),
             rows: 0,
             at: match &self.steps {
                 Ok(_) => effects.iter().map(at).collect(),
                 Err(_) => Vec::new(),
             },
         }
+    }
+
+    /// Returns the units of the table that share launches.
+    fn shared_launches(&self) -> Option<SharedLaunches> {
+        let unit = self.table.parameters["unit"].as_array()?.iter();
+        let unit: Vec<String> = unit.map(text).collect();
+        let sides: &[&str] = match self.kind {
+            Kind::Ranking => &[],
+            _ => &[&self.a, &self.b],
+        };
+        let mut steps = self.steps.iter().flatten();
+        steps.find_map(|step| match step {
+            Step::Cells { load, .. } => launches::shared(load, (&self.axis, sides), &unit),
+            Step::Table(_) => None,
+        })
     }
 
     /// Whether another question applies its effect to the same numbers.

@@ -57,37 +57,41 @@ fn any_experiment_has_a_report_without_a_template_of_its_own() {
 
 #[test]
 fn units_that_share_a_launch_are_a_limit_beside_the_verdicts() {
-    let text = |served: &str, unit: &Value| {
+    let text = |on_one_launch: &Value, unit: &Value| {
         let mut lab = lab();
-        // An axis over which the server is started tells launches apart, so it does not repeat a measurement.
-        let replicate = if served == "rep" {
-            json!(["block"])
-        } else {
-            json!(["block", "rep"])
-        };
+        // Rows drawn from a model have no server that is started, but launches all the same.
         lab.study.spec["stages"]["ladder"] =
-            json!({"kind": "load", "needs": ["server"], "replicate": replicate});
+            json!({"kind": "load", "needs": [], "on_one_launch": on_one_launch});
         lab.study.spec["stages"]["results"] = json!({"kind": "analyze", "needs": ["ladder"], "settings": {
             "tables": {"means": {"operator": "aggregate", "from": "cells", "over": ["rep"], "unit": unit}}}});
         let done = lab.render(&json!({}), &shipped());
         markdown(&done.map_err(|f| f.reason).unwrap())
     };
-    let limit =
-        "the servers were not started again for each rep, so the units of rep share a launch";
-    let shared = text("configuration", &json!(["rep"]));
-    assert!(
-        shared.contains(&format!("- **Launches**: {limit}")),
-        "{shared}"
-    );
-    assert!(
-        shared.contains(&format!("- *launches* (ladder): {limit}")),
-        "{shared}"
-    );
+    let limit = |units: &str| {
+        format!(
+            "the servers were not started again for each rep, so the units of {units} share a launch"
+        )
+    };
+    let once = json!(["clients", "rep"]);
+    for (unit, limit) in [
+        (json!(["rep"]), limit("rep")),
+        (json!(["block", "rep"]), limit("block, rep")),
+    ] {
+        let shared = text(&once, &unit);
+        assert!(
+            shared.contains(&format!("- **Launches**: {limit}")),
+            "{shared}"
+        );
+        assert!(
+            shared.contains(&format!("- *launches* (ladder): {limit}")),
+            "{shared}"
+        );
+    }
     for other in [
-        text("rep", &json!(["rep"])),
-        text("configuration", &json!(["block"])),
-        text("configuration", &json!(["block", "rep"])),
-        text("configuration", &Value::Null),
+        text(&json!(["clients"]), &json!(["rep"])),
+        text(&Value::Null, &json!(["rep"])),
+        text(&once, &json!(["block"])),
+        text(&once, &Value::Null),
     ] {
         assert!(!other.contains("share a launch"), "{other}");
     }

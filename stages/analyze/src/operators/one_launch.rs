@@ -1,0 +1,62 @@
+//! Units of replication that were measured on one launch, because the servers are not started again for each.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pipeline::{Failure, Json};
+
+use crate::operator::Context;
+use crate::operators::comparison::Compared;
+use crate::surroundings::Judge;
+
+/// The axes along which the cells of each load stage are measured on one launch.
+type OnOneLaunch = BTreeMap<String, BTreeSet<String>>;
+
+/// Returns the axes that tables of these canonical parameters use as a unit or for their sides, for the load stages in which
+/// units share launches.
+pub(crate) fn of_units(all: &OnOneLaunch, parameters: &Json) -> OnOneLaunch {
+    let tables = || parameters["tables"].as_array().into_iter().flatten();
+    let units = tables().filter_map(|table| table["parameters"]["unit"].as_array());
+    let units: BTreeSet<&str> = units.flatten().filter_map(Json::as_str).collect();
+    let sides = tables().filter_map(|table| table["parameters"]["pair"]["axis"].as_str());
+    let sides: BTreeSet<&str> = sides.collect();
+    let of_stage = |(stage, axes): (&String, &BTreeSet<String>)| {
+        let shared = axes.iter().any(|axis| units.contains(axis.as_str()));
+        let used = |axis: &&String| units.contains(axis.as_str()) || sides.contains(axis.as_str());
+        shared.then(|| (stage.clone(), axes.iter().filter(used).cloned().collect()))
+    };
+    all.iter().filter_map(of_stage).collect()
+}
+
+/// Notes for each test that its units share launches. If both sides were measured on the same launches, these cancel.
+///
+/// # Errors
+/// If the cells behind the tests cannot be read.
+pub(crate) fn note<T>(
+    context: &Context<'_>,
+    axis: &str,
+    unit: &[String],
+    tests: &mut [Compared<T>],
+) -> Result<(), Failure> {
+    let all = context.shares.on_one_launch();
+    if all.is_empty() {
+        return Ok(());
+    }
+    let mut judge = Judge::new(context)?;
+    for test in tests.iter_mut().filter(|test| test.doubt.is_none()) {
+        let stages = judge.stages_behind(&test.lineage);
+        let of_stages = stages.iter().filter_map(|stage| all.get(stage));
+        let mut apart = of_stages.filter(|axes| !axes.contains(axis));
+        let within = apart.find_map(|axes| {
+            let within = unit.iter().filter(|axis| axes.contains(*axis));
+            let within: Vec<&str> = within.map(String::as_str).collect();
+            (!within.is_empty()).then(|| within.join(", "))
+        });
+        test.doubt = within.map(|within| {
+            format!(
+                "the servers are not started again for each {within}, so the units share launches, and this holds for these \
+                 launches only"
+            )
+        });
+    }
+    Ok(())
+}
