@@ -8,6 +8,10 @@ use super::{Explorer, GRID, escaped, first_cell};
 use crate::planted::grid;
 use crate::support::Project;
 
+/// The condition of a query that leaves out the rows of cells that a gate excluded.
+const COUNTS: &str = "not exists (select 1 from \"checks.exclusions\" x where x.stage = 'grid' and x.engine = r.engine \
+     and x.model = r.model and x.workload = r.workload and x.clients = r.clients and x.rep = r.rep)";
+
 #[test]
 fn goodput_and_distributions_of_a_page_are_what_the_rows_say() {
     let explorer = Explorer::of(grid(), &[]);
@@ -28,7 +32,7 @@ fn goodput_and_distributions_of_a_page_are_what_the_rows_say() {
         .sum();
     let query = format!(
         "select sum((first_token_ns - sent_ns) / 1e6 <= {bound}) as met, count(*) as n, max((first_token_ns - sent_ns) / 1e6) as most \
-         from \"grid.requests\" where engine = 'alpha' and phase = 'measured' and status = 'ok'"
+         from \"grid.requests\" r where engine = 'alpha' and phase = 'measured' and status = 'ok' and {COUNTS}"
     );
     let answer = explorer
         .get(&format!("{GRID}/sql?query={}", escaped(&query)))
@@ -47,6 +51,45 @@ fn goodput_and_distributions_of_a_page_are_what_the_rows_say() {
     assert_eq!(curve["groups"][0]["n"], value(1));
     let points = curve["groups"][0]["points"].as_array().expect("points");
     assert_eq!(points.last().expect("a point")[0], value(2));
+    // Both say how many cells they leave out.
+    let group = &curve["groups"][0];
+    let left_out = cells.iter().filter(|cell| cell["excluded"].is_string());
+    let left_out = left_out.inspect(|cell| assert_eq!(cell["bins"], Value::Null));
+    let left_out = left_out.count();
+    assert!(left_out > 0, "a gate excluded a cell");
+    assert_eq!(group["cells_excluded"], left_out);
+    assert_eq!(group["cells"], cells.len());
+    let studies = explorer.get("/api/v1/studies").json();
+    let all = explorer.get(&format!("{GRID}/cells")).json();
+    let all = all["stages"].as_array().expect("stages").iter();
+    let all = all.flat_map(|s| s["cells"].as_array().expect("cells"));
+    let excluded = all.filter(|cell| cell["excluded"].is_string()).count();
+    assert_eq!(studies["studies"][0]["excluded"], excluded);
+}
+
+#[test]
+fn a_study_whose_cells_are_all_excluded_has_no_curves_and_says_so() {
+    let project = Project::new();
+    let text = "experiment: doubtful\ntitle: One cell\nquestion: How many?\nseed: 1\nworkloads:\n  short:\n    description: Few words.\n    \
+         prompts: {words: {length: 4}}\n    output: {tokens: 1}\nstages:\n  load:\n    kind: load\n    workload: short\n    \
+         arrival: {closed-loop: {clients: 2}}\n    requests: 20\n    simulate: {server: batching}\n  checks:\n    kind: verify\n    \
+         needs: [load]\n    gates:\n      - gate: sql\n        name: never\n        query: select 0 as passed, 'no' as observed\n        \
+         severity: exclude\n        reason: As a test.\n";
+    fs::write(project.path().join("doubtful.yaml"), text).expect("it can be written");
+    project.run(["run", "doubtful.yaml", "--quiet", "--keep-going"]);
+    let explorer = Explorer::of(&project, &[]);
+    let studies = explorer.get("/api/v1/studies").json();
+    assert_eq!(studies["studies"][0]["excluded"], 1, "{studies}");
+    let curve = explorer.get("/api/v1/studies/doubtful/distribution?stage=load&metric=ttft_ms");
+    let group = curve.json()["groups"][0].clone();
+    assert_eq!(
+        (&group["cells"], &group["cells_excluded"], &group["n"]),
+        (&1.into(), &1.into(), &0.into())
+    );
+    let objective = explorer
+        .get("/api/v1/studies/doubtful/objective?stage=load")
+        .json();
+    assert_eq!(objective["cells"][0]["bins"], Value::Null);
 }
 
 #[test]
@@ -90,13 +133,14 @@ fn the_figures_of_a_span_are_those_of_the_rows_sent_in_it() {
     let edge = |i: usize| all["whole"][i].as_i64().expect("a time");
     let (from, to) = (edge(0) + (edge(1) - edge(0)) / 3, edge(1));
     let part = ask(&format!("&from={from}&to={to}"));
-    // The axis `phase` has a single label here, and the rows have a column of that name.
-    let names = ["engine", "model", "workload", "clients", "rep"];
+    // The rows have a column named as the axis `phase`.
+    let names = ["engine", "model", "workload", "clients", "rep", "phase"];
     let conditions = names.map(|name| {
         let label = at
             .split(',')
             .find_map(|pair| pair.strip_prefix(&format!("{name}=")));
         let label = label.expect("the cell has the axis");
+        let name = if name == "phase" { "axis_phase" } else { name };
         match label.parse::<i64>() {
             Ok(number) => format!("{name} = {number}"),
             Err(_) => format!("{name} = '{label}'"),
@@ -129,8 +173,17 @@ fn the_figures_of_a_span_are_those_of_the_rows_sent_in_it() {
     ttft.sort_unstable_by(f64::total_cmp);
     let latency = &figures["latencies"][0];
     assert_eq!(latency["n"].as_u64(), Some(ttft.len() as u64));
-    let middle = ttft[ttft.len().div_ceil(2) - 1];
-    assert_eq!(latency["p50"].as_f64(), Some(middle));
+    // They are those of `quantile` in SQL, which lie between two requests.
+    let query = format!(
+        "select quantile((first_token_ns - sent_ns) / 1e6, 0.5) as p50, quantile((first_token_ns - sent_ns) / 1e6, 0.95) as p95 \
+         from \"grid.requests\" where phase = 'measured' and status = 'ok' and sent_ns between {from} and {to} and {}",
+        conditions.join(" and ")
+    );
+    let answer = explorer.get(&format!("{GRID}/sql?query={}", escaped(&query)));
+    let answer = answer.json();
+    for (i, name) in ["p50", "p95"].iter().enumerate() {
+        assert_eq!(latency[name], answer["columns"][i]["values"][0], "{name}");
+    }
 }
 
 /// A study of one cell with this many requests.

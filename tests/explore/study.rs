@@ -141,6 +141,21 @@ fn a_table_of_many_cells_is_read_in_pages_and_as_csv_it_is_what_sql_says() {
     assert_eq!(counted["columns"][0]["values"][0], page["rows_in_all"]);
     let note = counted["notes"][0].as_str().expect("a note");
     assert!(note.contains("2 of 320 cells of grid are not ok"), "{note}");
+    // An axis named like a column of the rows has a second name; both keep their values.
+    let query =
+        "select axis_phase, phase, count(*) as n from \"grid.requests\" group by 1, 2 order by 2";
+    let both = explorer.get(&format!("{GRID}/sql?query={}", escaped(query)));
+    let both = both.json();
+    let labels = both["columns"][0]["values"]
+        .as_array()
+        .expect("labels")
+        .clone();
+    assert!(labels.iter().all(|label| label == "scaling"), "{both}");
+    let phases = both["columns"][1]["values"]
+        .as_array()
+        .expect("phases")
+        .clone();
+    assert!(phases.contains(&"measured".into()), "{both}");
     let query = "select engine, count(*) as n from cells group by engine";
     let csv = explorer.get(&format!("{GRID}/sql?format=csv&query={}", escaped(query)));
     let arguments = [
@@ -267,6 +282,56 @@ fn a_damaged_record_hides_only_its_own_cell() {
     assert_eq!(text.matches("\"started\"").count(), records.len() - 1);
     let overview = explorer_again.get(GRID);
     assert_eq!(overview.status, 200);
+}
+
+#[test]
+fn a_folder_of_load_says_when_it_was_measured_and_not_when_it_was_read() {
+    let project = Project::new();
+    let text = "experiment: small\ntitle: One cell\nquestion: How many?\nseed: 1\nworkloads:\n  short:\n    description: Few words.\n    \
+         prompts: {words: {length: 4}}\n    output: {tokens: 1}\nstages:\n  load:\n    kind: load\n    workload: short\n    \
+         arrival: {closed-loop: {clients: 2}}\n    requests: 20\n    simulate: {server: batching}\n";
+    fs::write(project.path().join("small.yaml"), text).expect("it can be written");
+    project.run(["run", "small.yaml", "--quiet"]).ok();
+    let explorer = Explorer::of(&project, &[]);
+    let own = explorer
+        .get("/api/v1/studies/small/cell?stage=load&cell=")
+        .json();
+    assert_eq!(own["imported"], Value::Null);
+    // The same rows as a folder, as `load --out` writes it.
+    let copied = project.path().join("loaded");
+    fs::create_dir(&copied).expect("a folder");
+    for output in ["requests", "cell"] {
+        let outputs = own["outputs"].as_array().expect("outputs");
+        let output_of = outputs.iter().find(|o| o["name"] == output);
+        let digest = output_of
+            .and_then(|o| o["digest"].as_str())
+            .expect("a digest");
+        let object = explorer.get(&format!("/api/v1/objects/{digest}")).body;
+        fs::write(copied.join(format!("{output}.parquet")), object).expect("it can be written");
+    }
+    let text = "experiment: again\nseed: 1\nstages:\n  load:\n    kind: load\n    import: {file: loaded/requests.parquet, tool: benchtrail}\n";
+    fs::write(project.path().join("again.yaml"), text).expect("it can be written");
+    project.run(["run", "again.yaml", "--quiet"]).ok();
+    let cell = explorer
+        .get("/api/v1/studies/again/cell?stage=load&cell=")
+        .json();
+    let table = explorer
+        .get("/api/v1/studies/small/tables/load.cell?cell=&columns=started_unix_ns")
+        .json();
+    let started = table["columns"][0]["values"][0]
+        .as_str()
+        .expect("large integers are text");
+    assert_eq!(cell["imported"]["tool"], "benchtrail", "{cell}");
+    let measured = cell["imported"]["measured"].as_str().expect("a time");
+    assert!(
+        measured.ends_with(&format!("{}Z", &started[started.len() - 9..])),
+        "{measured} {started}"
+    );
+    let line = explorer.get("/api/v1/studies/again/cells").json()["stages"][0]["cells"][0].clone();
+    assert_eq!(
+        (&line["started"], &line["order"]),
+        (&measured.into(), &Value::Null)
+    );
 }
 
 #[test]

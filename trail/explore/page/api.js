@@ -108,7 +108,7 @@ function heldDistribution([studies, study, kind], { stage, metric, by = "", ...r
     let rank = 0;
     const steps = list.flatMap((g) => g.points.map(([value, r], i) => [value, r - (i ? g.points[i - 1][1] : 0)])).sort((a, b) => a[0] - b[0]);
     const points = steps.map(([value, step]) => { rank += step; return [value, rank]; });
-    return { labels: JSON.parse(labels), cells: add(list, "cells"), cells_not_ok: add(list, "cells_not_ok"), requests: add(list, "requests"), ok: add(list, "ok"), n: add(list, "n"), points };
+    return { labels: JSON.parse(labels), cells: add(list, "cells"), cells_not_ok: add(list, "cells_not_ok"), cells_excluded: add(list, "cells_excluded"), requests: add(list, "requests"), ok: add(list, "ok"), n: add(list, "n"), points };
   }) };
 }
 
@@ -125,6 +125,17 @@ export async function get(path, parameters = {}, fresh = false) {
     replies.delete(key);
     throw error;
   }
+}
+
+// Asks for a study again, before a view shows it. After another run, older answers would be about another lock, so all of
+// them are dropped.
+export async function renew(study) {
+  if (held) return;
+  const before = await replies.get(keyOf(["studies", study], {}))?.catch(() => null);
+  const now = await get(["studies", study], {}, true);
+  if (!before || before.lock_digest === now.lock_digest) return;
+  replies.clear();
+  replies.set(keyOf(["studies", study], {}), Promise.resolve(now));
 }
 
 // The text of an object, which may come from any source.
@@ -177,7 +188,7 @@ export async function follow(path, parameters, signal, hear) {
   }
 }
 
-// A table by column name: { columns, names, rows, at(name, i), unit(name) }.
+// A table by column name: { columns, rows, count, has(name), column(name), at(name, i), axis(name) }.
 export async function table(study, name, parameters = {}) {
   const reply = await get(["studies", study, "tables", name], parameters);
   return asTable(reply);
@@ -191,5 +202,7 @@ export function asTable(reply) {
     has: (column) => byName.has(column),
     column: (column) => byName.get(column),
     at: (column, i) => byName.get(column)?.values[i] ?? null,
+    // The column of an axis: a column of the same name has other values.
+    axis: (axis) => (byName.has(`axis_${axis}`) ? `axis_${axis}` : axis),
   };
 }

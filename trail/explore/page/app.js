@@ -1,7 +1,7 @@
 // The page: the address after the `#` selects a view, and its parameters select what the view shows.
 
 import { address, h, here, replace, say } from "./dom.js";
-import { get, isFile, openData } from "./api.js";
+import { get, isFile, openData, renew } from "./api.js";
 import { showDrawer, watchEscape } from "./drawer.js";
 import { studiesView } from "./studies.js";
 import { gridView } from "./grid.js";
@@ -75,6 +75,7 @@ async function show() {
     say("Reading…");
     main.setAttribute("aria-busy", "true");
     try {
+      if (segments[0] === "study" && segments[1]) await renew(segments[1]);
       await view(segments, parameters);
     } catch (error) {
       replace(main, h("div", { class: "error", role: "alert" }, h("h1", {}, "This cannot be shown"), h("p", {}, error.message), error.hint ? h("p", { class: "soft" }, error.hint) : null, h("p", {}, h("a", { href: home.href }, home.text))));

@@ -62,7 +62,8 @@ export async function cellView(main, study, stage) {
     excluding.length ? h("p", { class: "error" }, `This cell enters no statistic: ${excluding.map((g) => `gate ${g.gate}: ${g.observed}`).join("; ")}.`) : null,
     facts([
       ["state", h("span", { class: cell.status !== "ok" ? "bad" : excluding.length ? "warn" : "ok" }, excluding.length ? "ok, but excluded by a gate" : cell.status)],
-      ["executed", record && h("span", { title: record.started }, `${moment(record.started)}, took ${seconds(record.seconds)}, number ${record.order} in its run`)],
+      ["measured", cell.imported && `${cell.imported.measured ? moment(cell.imported.measured) : "at an unknown time"}; its rows were imported${cell.imported.tool ? ` from ${cell.imported.tool}` : ""}`],
+      ["executed", record && !cell.imported ? h("span", { title: record.started }, `${moment(record.started)}, took ${seconds(record.seconds)}, number ${record.order} in its run`) : null],
       ["record", cell.record_digest && h("span", { class: "digest", title: cell.record_digest }, short(cell.record_digest))],
       ["earlier", cell.earlier?.length ? `${plural(cell.earlier.length, "execution")} whose result is not in use: ${cell.earlier.map((e) => `${e.status} ${short(e.record)}`).join(", ")}` : null],
       ["client", one && one.has("wake_lag_p50") && one.at("wake_lag_p50", 0) !== null ? `woke ${digits(one.at("wake_lag_p50", 0))} ms late at the median, ${digits(one.at("wake_lag_p99", 0))} ms at p99, ${digits(one.at("wake_lag_max", 0))} ms at most` : null],

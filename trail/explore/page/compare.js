@@ -2,11 +2,14 @@
 // only shows them.
 
 import { address, alertOf, amend, breakable, cellLink, facts, h, here, replace, say, select, sentence } from "./dom.js";
-import { get } from "./api.js";
+import { get, renew } from "./api.js";
 import { betterOf, byLabel, columnWords, digits, plural, short } from "./format.js";
 import { csvText, download, plotOf, svgText } from "./plot.js";
+import { NOTHING, leftOut } from "./plots.js";
 
 const STATES = { confound: "confound: the experiment did not choose it", unknown: "unknown: one side does not report it", follows: "follows: computed from planned settings", planned: "planned: the experiment chose it" };
+// The differences that are listed at first.
+const FACETS = 400;
 const CLASS = { confound: "bad", unknown: "warn" };
 
 export async function contrastView(main, study) {
@@ -85,7 +88,8 @@ function overlaid(study, stage, axis, labels, axes, repeats, parameters, again) 
     const groups = labels.map((label) => found.groups.find((g) => String(g.labels[0]) === String(label))).filter(Boolean);
     const unit = found.unit && found.unit !== "1" ? ` (${found.unit})` : "";
     const picture = (width) => plotOf([{ lines: groups.map((g, series) => ({ series, step: true, points: g.points.map(([v, rank]) => [v, rank / g.n]) })) }], { x: { label: `${columnWords(metric)}${unit}, log`, log: true }, y: { label: "share of requests" }, names: groups.map((g, series) => ({ series, text: `${axis} ${g.labels[0]}, ${plural(g.n, "request")}` })), width, height: 300, label: `Distribution of ${metric} of both sides` });
-    replace(box, redrawn(box, picture), h("div", { class: "row" }, h("button", { type: "button", onclick: () => download(svgText(picture(900), `Distribution of ${metric}`), `${metric}-compared.svg`, "image/svg+xml") }, "Save as SVG"),
+    const drawn = groups.some((g) => g.n);
+    replace(box, drawn ? redrawn(box, picture) : h("p", { class: "note" }, NOTHING), leftOut(groups).concat(found.notes ?? []).map((n) => h("p", { class: "soft" }, `${n}.`)), drawn && h("div", { class: "row" }, h("button", { type: "button", onclick: () => download(svgText(picture(900), `Distribution of ${metric}`), `${metric}-compared.svg`, "image/svg+xml") }, "Save as SVG"),
       h("button", { type: "button", onclick: () => download(csvText([axis, "n", `${metric}${unit}`, "share at most"], groups.flatMap((g) => g.points.map(([v, rank]) => [g.labels[0], g.n, v, rank / g.n]))), `${metric}-compared.csv`, "text/csv") }, "Save as CSV")));
   }).catch((error) => replace(box, h("p", { class: "note" }, sentence(error))));
   const metrics = ["ttft_ms", "tpot_ms", "e2e_latency_ms", "decode_rate"].map((m) => [m, columnWords(m)]);
@@ -107,10 +111,13 @@ function redrawn(box, picture) {
 function facetsOf(list, [a, b]) {
   const counts = new Map();
   for (const f of list) counts.set(f.status, (counts.get(f.status) ?? 0) + 1);
-  const text = (value) => (value === null || value === undefined ? "not reported" : typeof value === "string" ? value : JSON.stringify(value));
-  const table = (rows) => h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "What differs" }, h("table", {}, h("thead", {}, h("tr", {}, ["state", "where", "what", a, b].map((t) => h("th", { scope: "col" }, t)))),
-    h("tbody", {}, rows.map((f) => h("tr", {}, h("td", { class: CLASS[f.status] ?? null }, f.status), h("td", {}, f.at), h("td", {}, f.key), h("td", { class: "long" }, text(f.a)), h("td", { class: "long" }, text(f.b)))))));
-  return [h("h2", {}, "Settings, servers and machines"), list.length ? [h("ul", {}, Object.keys(STATES).filter((s) => counts.has(s)).map((s) => h("li", { class: CLASS[s] ?? null }, `${counts.get(s).toLocaleString("en-US")} ${STATES[s]}`))), table(list.slice(0, 400)), list.length > 400 ? h("p", { class: "soft" }, `and ${plural(list.length - 400, "more", "more")}`) : null]
+  const text = (value) => (value === null || value === undefined ? "not reported" : typeof value === "string" ? value : !Array.isArray(value) ? JSON.stringify(value) : value.length ? `only here: ${value.join(", ")}` : "–");
+  const body = h("tbody", {});
+  const more = h("button", { type: "button", onclick: () => { body.append(...list.slice(FACETS).map(line)); more.remove(); } }, `Show the other ${(list.length - FACETS).toLocaleString("en-US")}`);
+  const line = (f) => h("tr", {}, h("td", { class: CLASS[f.status] ?? null }, f.status), h("td", {}, f.at), h("td", {}, f.key), h("td", { class: "long" }, text(f.a)), h("td", { class: "long" }, text(f.b)));
+  body.append(...list.slice(0, FACETS).map(line));
+  const table = h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "What differs" }, h("table", {}, h("thead", {}, h("tr", {}, ["state", "where", "what", a, b].map((t) => h("th", { scope: "col" }, t)))), body));
+  return [h("h2", {}, "Settings, servers and machines"), list.length ? [h("ul", {}, Object.keys(STATES).filter((s) => counts.has(s)).map((s) => h("li", { class: CLASS[s] ?? null }, `${counts.get(s).toLocaleString("en-US")} ${STATES[s]}`))), table, list.length > FACETS ? more : null]
     : h("p", {}, "No recorded setting, server or machine differs.")];
 }
 
@@ -118,6 +125,8 @@ function facetsOf(list, [a, b]) {
 export async function pairView(main, older, newer) {
   const { parameters } = here();
   const again = (change) => { amend(change); pairView(main, older, newer).catch((e) => say(e.message)); };
+  await renew(older);
+  await renew(newer);
   const found = await get(["studies", older, "compare"], { with: newer, ...(parameters.unit && { unit: parameters.unit }) });
   const title = (s) => (s.profile ? `${s.experiment} (${s.profile})` : s.experiment);
   const { comparison } = found;
@@ -150,9 +159,10 @@ function overlaidStudies(found, again, parameters) {
     const measured = all.map((c) => c.stages.filter((s) => s.class === "measurement").map((s) => s.name));
     const stage = measured[0].find((name) => measured[1].includes(name));
     if (!stage) { replace(box, h("p", { class: "soft" }, "They have no measured stage of the same name.")); return; }
-    const groups = (await Promise.all([found.a, found.b].map((s) => get(["studies", s.id, "distribution"], { stage, metric })))).map((d) => ({ ...d.groups[0], unit: d.unit }));
+    const groups = (await Promise.all([found.a, found.b].map((s) => get(["studies", s.id, "distribution"], { stage, metric })))).map((d) => ({ ...d.groups[0], unit: d.unit, notes: d.notes }));
     const unit = groups[0].unit && groups[0].unit !== "1" ? ` (${groups[0].unit})` : "";
     replace(box, redrawn(box, (width) => plotOf([{ lines: groups.map((g, series) => ({ series, step: true, points: (g.points ?? []).map(([v, rank]) => [v, rank / g.n]) })) }], { x: { label: `${columnWords(metric)}${unit}, log`, log: true }, y: { label: "share of requests" }, names: groups.map((g, series) => ({ series, text: `${series ? "newer" : "older"}, ${plural(g.n ?? 0, "request")}` })), width, height: 300, label: `Distribution of ${metric} in both studies` })),
+      leftOut(groups).concat(groups.flatMap((g) => g.notes ?? [])).map((n) => h("p", { class: "soft" }, `${n}.`)),
       h("p", { class: "soft" }, `All requests of the stage ${stage}, at all coordinates. If the studies have different cells, the mixture also differs.`));
   };
   read().catch((error) => replace(box, h("p", { class: "note" }, sentence(error))));

@@ -57,11 +57,11 @@ function ordered(parameters, again) {
 
 async function answer(shown, study, parameters, again) {
   const { sort, onsort } = ordered(parameters, again);
-  const question = { query: parameters.sql, ...bounds(parameters), ...(parameters.sort && { sort: parameters.sort, order: parameters.order ?? "asc" }) };
+  const question = { query: parameters.sql, ...bounds(parameters), ...sorting(parameters) };
   const whole = asTable(await get(["studies", study, "sql"], question));
   const found = firstPage(whole, whole);
   replace(shown, found.notes.map((n) => h("p", { class: "note" }, n)), pages(found, again), tableView(found, { sort, onsort }),
-    saver(["studies", study, "sql"], { query: parameters.sql }, "answer", ["csv"]));
+    saver(["studies", study, "sql"], { query: parameters.sql, ...sorting(parameters) }, "answer", { rows: found.rows_in_all }));
 }
 
 async function rows(shown, study, name, overview, parameters, again) {
@@ -69,17 +69,18 @@ async function rows(shown, study, name, overview, parameters, again) {
   const entry = overview.tables.find((t) => t.name === name);
   const cell = parameters.cell;
   const question = isFile() ? { ...(cell && { cell }), ...bounds(parameters) }
-    : { ...(cell && { cell }), ...bounds(parameters), ...(parameters.contains && { contains: parameters.contains }), ...(parameters.sort && { sort: parameters.sort, order: parameters.order ?? "asc" }) };
+    : { ...(cell && { cell }), ...bounds(parameters), ...filtering(parameters), ...sorting(parameters) };
   const found = await table(study, name, question);
   const narrow = firstPage(found, named(found, parameters.named));
   const single = cell !== undefined || entry?.cells === 1;
   const link = (column, _, row) => (single ? whyLink({ table: name, cell: cell ?? "", row, column: column.name }) : null);
-  const files = isFile() ? null : saver(["studies", study, "tables", name], cell === undefined ? {} : { cell }, name, ["csv", "parquet"]);
+  const part = { ...filtering(parameters), ...sorting(parameters), ...(narrow.columns.length < found.columns.length && { columns: narrow.columns.map((c) => c.name).join(",") }) };
+  const files = isFile() ? null : saver(["studies", study, "tables", name], { ...(cell !== undefined && { cell }), ...part }, name, { rows: found.rows_in_all, whole: cell === undefined ? {} : { cell } });
   const isRequests = name.endsWith(".requests") && cell !== undefined;
   const [stage] = name.split(".");
   replace(shown, cell !== undefined && cell !== "" ? h("p", {}, "of ", h("a", { href: address(["study", study, "cell", stage], { cell }) }, cellText(stage, cell))) : null,
     found.notes.map((n) => h("p", { class: "note" }, n)), found.metadata?.operator ? h("p", { class: "soft" }, `Made by ${found.metadata.operator}.`) : null, pages(narrow, again),
-    narrow.columns.length < found.columns.length ? h("p", { class: "soft" }, `${narrow.columns.length} of ${plural(found.columns.length, "column")}. Saving saves all.`) : null,
+    narrow.columns.length < found.columns.length ? h("p", { class: "soft" }, `${narrow.columns.length} of ${plural(found.columns.length, "column")}.`) : null,
     tableView(narrow, { sort, onsort, link, rowLink: isRequests ? (row) => address(["study", study, "request", stage], { cell, row }) : null }), files);
   const mark = parameters.mark === undefined ? -1 : found.rows.indexOf(Number(parameters.mark));
   const line = shown.querySelectorAll("tbody tr")[mark];
@@ -94,9 +95,18 @@ function named(found, text) {
   return { ...found, columns: found.columns.filter((c) => keys.includes(c.name) || words.some((word) => c.name.toLowerCase().includes(word))) };
 }
 
-function saver(path, parameters, name, formats) {
-  const button = (format) => h("button", { type: "button", onclick: () => save(path, { ...parameters, format }, `${name}.${format}`).catch((e) => say(e.message)) }, `Save as ${format === "csv" ? "CSV" : "Parquet"}`);
-  return h("div", { class: "row" }, formats.map(button));
+const sorting = (parameters) => (parameters.sort ? { sort: parameters.sort, order: parameters.order ?? "asc" } : {});
+const filtering = (parameters) => (parameters.contains ? { contains: parameters.contains } : {});
+
+// The most rows of one CSV answer.
+const MOST_CSV = 50000;
+
+// Saves the rows and columns that are shown, in their order. A Parquet file is the whole table as it is stored.
+function saver(path, parameters, name, { rows: count, whole = null }) {
+  const button = (format, asked, text) => h("button", { type: "button", onclick: () => save(path, { ...asked, format }, `${name}.${format}`).catch((e) => say(e.message)) }, text);
+  const isPart = whole && Object.keys(parameters).length > Object.keys(whole).length;
+  return h("div", { class: "row" }, button("csv", parameters, count > MOST_CSV ? `Save the first ${MOST_CSV.toLocaleString("en-US")} rows as CSV` : "Save as CSV"),
+    whole ? button("parquet", whole, isPart ? "Save the whole table as Parquet" : "Save as Parquet") : null);
 }
 
 function pages(found, again) {

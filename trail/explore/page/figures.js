@@ -2,7 +2,7 @@
 // distributions. The server sends the latencies of each request, or the figures themselves if there are many requests.
 
 import { h, replace } from "./dom.js";
-import { columnWords, digits, plural } from "./format.js";
+import { columnWords, digits, plural, quantileOf } from "./format.js";
 import { plotOf } from "./plot.js";
 
 const SPAN_LATENCIES = ["ttft_ms", "tpot_ms", "e2e_latency_ms"];
@@ -18,7 +18,7 @@ export function figuresOf(rows, span, whole) {
   const tokens = measured.filter((r) => r.status === "ok" && inside(r.done)).reduce((sum, r) => sum + (r.tokens ?? 0), 0);
   const latencies = whole.latencies.map(({ name, unit, definition }) => {
     const values = ok.map((r) => r.latencies[name]).filter((v) => v !== null && v !== undefined).sort((a, b) => a - b);
-    const quantiles = Object.fromEntries(QUANTILES.map(([p, q]) => [p, values[Math.max(1, Math.ceil(q * values.length)) - 1] ?? null]));
+    const quantiles = Object.fromEntries(QUANTILES.map(([p, q]) => [p, quantileOf(values, q)]));
     return { name, unit, definition, n: values.length, within: 0, ...quantiles, points: values.map((v, i) => [v, i + 1]) };
   });
   return { sent: sent.length, failed: sent.length - ok.length, output_tokens: tokens, output_rate: tokens / ((span[1] - span[0]) / 1e9), latencies };

@@ -70,6 +70,15 @@ export function ticks(from, to, count = 6) {
   return list;
 }
 
+// A quantile of sorted values: type 7, as in the tables of results, between the two nearest ranks.
+export function quantileOf(sorted, q) {
+  if (!sorted.length) return null;
+  const at = (sorted.length - 1) * q;
+  const low = Math.floor(at);
+  const [a, b, weight] = [sorted[low], sorted[Math.min(low + 1, sorted.length - 1)], at - low];
+  return weight < 0.5 ? a + (b - a) * weight : b - (b - a) * (1 - weight);
+}
+
 // A moment to the second. The full value belongs in a title.
 export function moment(iso) {
   const found = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)/.exec(iso ?? "");

@@ -126,17 +126,18 @@ async function colourOf(study, stage, source, asked) {
   const unread = (error) => ({ ...none, note: `The table ${source} cannot be read, so the colour is the state of a cell. ${sentence(error)}.` });
   let head;
   try { head = await table(study, source, { from: 0, to: 1 }); } catch (error) { return unread(error); }
-  const shared = stage.axes.filter((axis) => head.has(axis));
-  const columns = head.columns.filter((c) => !stage.axes.includes(c.name));
+  const shared = stage.axes.filter((axis) => head.has(head.axis(axis)));
+  const keys = shared.map(head.axis);
+  const columns = head.columns.filter((c) => !keys.includes(c.name));
   const usual = ["output_throughput", "output_throughput_mean", "source"];
   const wanted = (columns.find((c) => c.name === asked) ?? usual.map((u) => columns.find((c) => c.name === u)).find(Boolean) ?? columns[0])?.name;
   if (!wanted) return none;
   let found;
-  try { found = await table(study, source, { columns: [...shared, wanted].join(","), from: 0, to: 50000 }); } catch (error) { return unread(error); }
+  try { found = await table(study, source, { columns: [...keys, wanted].join(","), from: 0, to: 50000 }); } catch (error) { return unread(error); }
   const column = found.column(wanted);
   const rows = new Map();
   for (let i = 0; i < found.count; i += 1) {
-    const key = JSON.stringify(shared.map((axis) => String(found.at(axis, i))));
+    const key = JSON.stringify(keys.map((axis) => String(found.at(axis, i))));
     if (!rows.has(key)) rows.set(key, i);
   }
   const places = shared.map((axis) => stage.axes.indexOf(axis));
@@ -261,13 +262,15 @@ async function strip(study, stage, labels, repeats, parameters, set) {
   const load = parameters.load ?? "load";
   const facts = load === "load" ? null : await table(study, `${stage.name}.cell`, { from: 0, to: 50000 }).catch(() => null);
   const byCell = new Map();
-  if (facts) for (let i = 0; i < facts.count; i += 1) byCell.set(JSON.stringify(stage.axes.map((a) => String(facts.at(a, i)))), facts.at(load, i));
+  if (facts) for (let i = 0; i < facts.count; i += 1) byCell.set(JSON.stringify(stage.axes.map((a) => String(facts.at(facts.axis(a), i)))), facts.at(load, i));
   const loadOf = (c) => (facts ? byCell.get(JSON.stringify(c.labels.map(String))) ?? null : c.load ?? null);
   const canvas = h("canvas", { role: "img", "aria-label": `${executed.length} cells in the order of execution, coloured by ${axis}` });
   const where = h("figcaption", { class: "screen" }, "Point at a bar to see its cell; click it to open it.");
   const chips = labels[at]?.map((label, i) => h("span", {}, h("span", { class: "chip", style: { background: kind(i).fill } }), `${axis} ${label}`)) ?? [];
   const failed = executed.filter((e) => e.cell.status !== "ok").length;
   if (failed) chips.push(h("span", {}, h("span", { class: "chip hatch hatch-skipped", style: { "background-image": "repeating-linear-gradient(0deg, var(--bad) 0 3px, var(--ground) 3px 5px)" } }), `${plural(failed, "cell")} not ok`));
+  const excluded = executed.filter((e) => stateOf(e.cell) === "excluded").length;
+  if (excluded) chips.push(h("span", {}, h("span", { class: "chip hatch hatch-excluded" }), `${plural(excluded, "cell")} that a gate excluded`));
   const loads = executed.map((e) => loadOf(e.cell));
   const named = BESIDE.find(([key]) => key === load)?.[1] ?? load;
   const told = loads.filter((v) => v !== null);
@@ -276,7 +279,7 @@ async function strip(study, stage, labels, repeats, parameters, set) {
   const known = same ? [] : told;
   const bars = () => drawStrip(canvas, executed, loads, known, (e) => kind(Math.max(0, labels[at]?.indexOf(e.cell.labels[at]) ?? 0)).fill);
   const find = (event) => { const box = canvas.getBoundingClientRect(); return executed[Math.floor(((event.clientX - box.left) / box.width) * executed.length)]; };
-  canvas.addEventListener("mousemove", (event) => { const e = find(event); if (e) where.textContent = `${plainText(e.cell.at)}: ${moment(e.cell.started)}, took ${seconds(e.cell.seconds)}${loadOf(e.cell) === null ? "" : `, ${named} ${digits(loadOf(e.cell))}`}`; });
+  canvas.addEventListener("mousemove", (event) => { const e = find(event); if (e) where.textContent = `${plainText(e.cell.at)}${stateOf(e.cell) === "ok" ? "" : ` (${stateOf(e.cell)})`}: ${moment(e.cell.started)}, took ${seconds(e.cell.seconds)}${loadOf(e.cell) === null ? "" : `, ${named} ${digits(loadOf(e.cell))}`}`; });
   canvas.addEventListener("click", (event) => { const e = find(event); if (e) location.hash = cellLink(study, stage.name, e.cell.at); });
   new ResizeObserver(bars).observe(canvas);
   return h("section", {}, h("h2", {}, "Order of execution"),
@@ -298,12 +301,16 @@ function drawStrip(canvas, executed, loads, known, colour) {
   context.clearRect(0, 0, width, height);
   const step = width / executed.length;
   executed.forEach((e, i) => {
-    context.fillStyle = e.cell.status === "ok" ? colour(e) : ink("bad");
+    const state = stateOf(e.cell);
+    context.fillStyle = state === "ok" ? colour(e) : ink(state === "excluded" ? "raised" : "bad");
     const wide = Math.max(step - (step > 4 ? 1 : 0), 0.5);
     context.fillRect(i * step, e.cell.status === "ok" ? 4 : 0, wide, e.cell.status === "ok" ? 48 : 56);
     // A cell that is not ok is striped: a colour alone could be mistaken for a label's.
     context.fillStyle = ink("ground");
     if (e.cell.status !== "ok") for (let y = 4; y < 56; y += 7) context.fillRect(i * step, y, wide, 2);
+    // One that a gate excluded is dotted, as in the grid.
+    context.fillStyle = ink("soft");
+    if (state === "excluded") for (let y = 6; y < 52; y += 6) for (let x = wide > 8 ? 2 : 0; x < wide; x += 6) context.fillRect(i * step + x, y, Math.min(wide, 2), 2);
   });
   const [low, high] = [Math.min(...known), Math.max(...known)];
   context.strokeStyle = ink("text");

@@ -35,7 +35,7 @@ export async function plotsView(main, study) {
 }
 
 // The common parts of all plots: a picture, its downloads, and its rows as a table for readers who cannot see it.
-function put(context, { controls, picture: drawn, title, notes = [], columns, rows: every, across, figure, facts: told }) {
+function put(context, { controls, picture: drawn, title, notes = [], empty = false, columns, rows: every, across, figure, facts: told }) {
   const { again, parameters } = context;
   const span = across === undefined ? null : spanOf(parameters.span);
   const inside = (row) => !span || (Number(row[across]) >= span[0] && Number(row[across]) <= span[1]);
@@ -46,6 +46,10 @@ function put(context, { controls, picture: drawn, title, notes = [], columns, ro
     h("button", { type: "button", onclick: () => download(csvText(columns, rows()), `${name(title)}.csv`, "text/csv") }, "Save as CSV"));
   const box = h("div", { class: "plot" });
   const choose = (chosen) => again({ span: chosen && chosen.map((v) => Number(v.toPrecision(5))).join(",") });
+  if (empty) {
+    replace(context.shown, h("div", { class: "row" }, controls), h("p", { class: "note" }, NOTHING), notes.map((n) => h("p", { class: "soft" }, n)));
+    return () => {};
+  }
   const draw = () => { const shown = picture(Math.max(300, Math.min(1800, context.shown.clientWidth || 900))); if (across !== undefined) brushed(shown, choose); replace(box, shown); };
   replace(context.shown, h("div", { class: "row" }, controls), box, across === undefined ? null : spanControls(columns[across], span, choose, () => [rows().length, every().length]), notes.map((n) => h("p", { class: "soft" }, n)), told ? facts(told) : null, save,
     h("details", { class: "twin", ontoggle: (event) => { if (event.target.open) replace(event.target.lastChild, twin(columns, rows())); } }, h("summary", {}, "The same as a table"), h("div")),
@@ -263,15 +267,24 @@ async function latency(context) {
   const label = LATENCIES.find(([m]) => m === metric)[1];
   const failed = found.groups.reduce((sum, g) => sum + g.requests - g.ok, 0);
   put(context, {
+    empty: Math.max(0, ...n) === 0,
     title: `Distribution of ${metric}`, columns: [...by, "n", `${metric}${unit}`, "share at most"], rows: () => found.groups.flatMap((g) => g.points.map(([value, rank]) => [...g.labels, g.n, value, rank / g.n])),
     controls: [select("Of", LATENCIES, metric, (value) => again({ metric: value })), ...axisControls(axes, roles, again), ...controls, select("Up", [["share", "share of requests"], ["tail", "tail, −log10(1 − share)"]], tail ? "tail" : "share", (value) => again({ up: value === "tail" ? value : null })), select("Across", [["log", "logarithmic"], ["none", "linear"]], log ? "log" : "none", (value) => again({ log: value === "none" ? value : null }))],
     across: by.length + 1, picture: (width, span) => plotOf(panels, { x: { label: `${label}${unit}${log ? ", log" : ""}; ${rate ? "more" : "less"} is better`, log, span }, y: { label: tail ? "−log10(1 − share)" : "share of requests" }, names: series.map((s, k) => ({ series: k, text: s === null ? "" : labelled(roles.series, s) })), width, label: `Distribution of ${label} over requests, ${found.groups.length} curves; the same as a table follows` }),
-    notes: [`${found.definition}. Requests of all repetitions together; ${plural(Math.max(0, least), "request")} in the smallest curve, ${Math.max(...n).toLocaleString("en-US")} in the largest.`, Math.max(...n) <= 0 ? NOTHING : null, least > 0 && least < 1000 ? "A p99 needs about 1,000 requests: read the top of a curve with fewer requests with care." : null, failed ? `${plural(failed, "request")} failed and ${failed === 1 ? "has" : "have"} no place in a curve.` : null, ...kept.map((k) => `Only ${k.axis} ${k.label}.`)].filter(Boolean),
+    notes: [`${found.definition}. Requests of all repetitions together; ${plural(Math.max(0, least), "request")} in the smallest curve, ${Math.max(...n).toLocaleString("en-US")} in the largest.`, ...[...leftOut(found.groups), ...(found.notes ?? [])].map((t) => `${t}.`), least > 0 && least < 1000 ? "A p99 needs about 1,000 requests: read the top of a curve with fewer requests with care." : null, failed ? `${plural(failed, "request")} failed and ${failed === 1 ? "has" : "have"} no place in a curve.` : null, ...kept.map((k) => `Only ${k.axis} ${k.label}.`)].filter(Boolean),
     figure: figureText({ kind: "ecdf", name: `${metric}_distribution`, requests: stage.name, x: metric, series: roles.series, facet: roles.facet, kept, logX: log, title: `Distribution of ${metric.replaceAll("_", " ")}`, caption: "The requests of the repetitions together." }),
   });
 }
 
-const NOTHING = "No request of an ok cell was answered here, so there is nothing to draw. The view Cells shows the state of each cell.";
+export const NOTHING = "No request of a cell that counts was answered here, so there is nothing to draw. The view Cells shows the state of each cell.";
+
+// What enters no curve, in words.
+export function leftOut(groups) {
+  const sum = (name) => groups.reduce((all, g) => all + (g[name] ?? 0), 0);
+  const [cells, bad, excluded] = ["cells", "cells_not_ok", "cells_excluded"].map(sum);
+  const parts = [bad ? `${bad.toLocaleString("en-US")} that ${bad === 1 ? "is" : "are"} not ok` : "", excluded ? `${excluded.toLocaleString("en-US")} that a gate excluded` : ""].filter(Boolean);
+  return parts.length ? [`Of ${plural(cells, "cell")}, ${bad + excluded === cells ? "all are left out: " : "without "}${parts.join(" and ")}`] : [];
+}
 
 // Goodput from the rows: the server sends once how many requests of each cell lie in each bin of latencies, and the
 // page adds up the bins below the bounds.
@@ -318,14 +331,17 @@ async function goodput(context) {
     return h("label", { class: "slider" }, h("span", {}, `${columnWords(m.name)}: `, text), slider);
   });
   const chosen = found.metrics.map((m, i) => [m.name, m.steps[bounds[i]]]).filter(([, step]) => step !== undefined);
+  const counted = found.cells.filter((c) => kept.every((k) => String(c.labels[place(k.axis)]) === String(k.label)));
+  const out = leftOut(counted.map((c) => ({ cells: 1, cells_excluded: c.excluded ? 1 : 0, cells_not_ok: c.bins || c.excluded ? 0 : 1 })));
   draw = put(context, {
+    empty: !measured.length,
     title: "Goodput under bounds", columns: [...found.axes, "requests", "ok", "meet every bound", "share", "goodput (req/s)"], rows: () => current().map((r) => [...r.cell.labels, r.cell.requests, r.cell.ok, r.n, r.share, r.rate]),
     across: roles.along ? found.axes.indexOf(roles.along) : undefined, controls: [...sliders, select("Up", [["rate", "goodput (req/s)"], ["share", "share of requests"]], share ? "share" : "rate", (value) => again({ of: value === "share" ? value : null })), ...axisControls(axes, roles, again), ...controls], picture,
-    notes: [...(measured.length ? [] : [NOTHING]), "Counted from the rows. A failed request meets no bound, and neither does a request for which a bounded metric is undefined. Goodput is the number of requests that meet every bound ÷ the time from the first request sent to the last one done.", ...(found.notes ?? []).map((n) => `${n}.`), ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
+    notes: [...out.map((t) => `${t}.`), "Counted from the rows. A failed request meets no bound, and neither does a request for which a bounded metric is undefined. Goodput is the number of requests that meet every bound ÷ the time from the first request sent to the last one done.", ...(found.notes ?? []).map((n) => `${n}.`), ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
     figure: chosen.length ? figureText({ kind: "goodput", name: "goodput", load: stage.name, x: along, y: share ? "slo_pass_rate" : "goodput", series: roles.series, facet: roles.facet, kept, bounds: chosen, repeats: axes.filter((a) => a.repeats).map((a) => a.axis), title: "Goodput under the bounds", caption: "The bounds are those of the table of objectives; mean over repetitions." }) : null,
   });
   tell();
-  context.shown.insertBefore(total, context.shown.children[2] ?? null);
+  if (measured.length) context.shown.insertBefore(total, context.shown.children[2] ?? null);
 }
 
 async function time(context) {
@@ -340,7 +356,7 @@ async function time(context) {
     title: `Requests of ${cellText(stage.name, cell.at)} over time`, columns: ["s", ...lines.map(([text]) => text)], rows: () => seconds.map((s, i) => [s, ...lines.map(([, values]) => values[i])]),
     controls: [select("Cell", ran.map((c) => [c.at, c.at || stage.name]), cell.at, (at) => again({ cell: at }))],
     across: 0, picture: (width, span) => plotOf([{ lines: lines.map(([, values], k) => ({ series: k, step: true, points: seconds.map((s, i) => [s, values[i]]) })) }], { x: { label: "s since the first request was due", zero: true, span }, y: { label: "requests", whole: true }, names: lines.map(([text], series) => ({ series, text })), width, label: `Requests running and waiting over time in ${cellText(stage.name, cell.at)}; the same as a table follows` }),
-    notes: [`${plural(found.requests_in_all, "request")}; levels at ${seconds.length} moments, as the client saw them. `],
+    notes: [`${plural(found.requests_in_all, "request")}; levels at ${seconds.length} moments, as the client saw them.`, cell.excluded ? `This cell enters no statistic: ${cell.excluded}.` : ""].filter(Boolean),
     told: null,
   });
   context.shown.append(h("p", {}, h("a", { href: cellLink(study, stage.name, cell.at) }, "The cell, with telemetry of the machine")));

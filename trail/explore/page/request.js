@@ -2,7 +2,7 @@
 
 import { breakable, cellLink, cellText, facts, h, here, ink, replace, sentence, whyLink } from "./dom.js";
 import { asTable, get, objectText, table } from "./api.js";
-import { digits, nanoseconds, plural, short } from "./format.js";
+import { digits, nanoseconds, plural, quantileOf, short } from "./format.js";
 import { requestLink } from "./cell.js";
 import { tableView } from "./table.js";
 import { chart } from "./tracks.js";
@@ -56,7 +56,7 @@ function phases(value, requests) {
     if (own === null) return null;
     const times = timesOf(requests, ns);
     const less = times.filter((t) => t < own).length;
-    return [nanoseconds(own), times.length > 2 ? h("span", { class: "soft" }, `, longer than ${less.toLocaleString("en-US")} of the cell's ${plural(times.length, "answered request")} (median ${nanoseconds(times[Math.ceil(times.length / 2) - 1])})`) : null];
+    return [nanoseconds(own), times.length > 2 ? h("span", { class: "soft" }, `, longer than ${less.toLocaleString("en-US")} of the cell's ${plural(times.length, "answered request")} (median ${nanoseconds(quantileOf(times, 0.5))})`) : null];
   };
   const gap = value("output_tokens") > 1 && value("first_token_ns") !== null ? (value("last_token_ns") - value("first_token_ns")) / (value("output_tokens") - 1) : null;
   return facts([["due to sent (the client's own delay)", span("scheduled_ns", "sent_ns")], ["sent to the answer's head", span("sent_ns", "headers_ns")], ["sent to first token (TTFT)", span("sent_ns", "first_token_ns")],

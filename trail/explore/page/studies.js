@@ -32,7 +32,9 @@ export async function studiesView(main) {
   const several = list.studies.length > 1;
   const rows = list.studies.map((study) => {
     const title = nameOf(study);
-    const states = Object.entries(study.counts).map(([state, n]) => `${n} ${state}`).join(", ");
+    const { ok = 0, ...others } = study.counts;
+    const excluded = study.excluded ?? 0;
+    const states = Object.entries({ ok: ok - excluded, "excluded by a gate": excluded, ...others }).filter(([, n]) => n).map(([state, n]) => `${n} ${state}`).join(", ");
     const about = study.about ?? {};
     const claims = Object.entries(about.claims ?? {}).sort(([a], [b]) => VERDICTS.indexOf(a) - VERDICTS.indexOf(b)).map(([verdict, n]) => `${n} ${verdict}`).join(", ");
     const box = h("input", { type: "checkbox", "aria-label": `Compare ${title}`, onchange: (event) => tick(study, event.target) });

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::catalogue::record_of;
+use crate::imported::{self, Origin};
 
 /// The maximum number of resources read per stage; the others seldom have a different engine or machine.
 const LOOKED_AT: usize = 24;
@@ -18,6 +19,8 @@ const LOOKED_AT: usize = 24;
 #[derive(Deserialize)]
 struct Made {
     started: String,
+    #[serde(default)]
+    recipe: Origin,
 }
 
 /// Returns the list entry of a study. Unreadable parts are left out: a list must not fail because of one study.
@@ -32,7 +35,7 @@ pub(crate) fn about(lock: &Lock, file: &Path, store: &Store) -> Value {
                 described(&stage.name, cell, store, &mut engines, &mut hosts);
             }
         } else if stage.class == LockClass::Measurement {
-            for started in cells.filter_map(|cell| started(cell, store)) {
+            for started in cells.filter_map(|cell| started(&stage.name, cell, store)) {
                 if first.as_ref().is_none_or(|first| started < *first) {
                     first = Some(started.clone());
                 }
@@ -54,10 +57,13 @@ pub(crate) fn about(lock: &Lock, file: &Path, store: &Store) -> Value {
     })
 }
 
-fn started(cell: &LockCell, store: &Store) -> Option<String> {
+fn started(stage: &str, cell: &LockCell, store: &Store) -> Option<String> {
     let bytes = store.get_document(&cell.record?).ok()?;
     let made: Made = artifacts::json::parse(&bytes).ok()?;
-    Some(made.started)
+    match made.recipe.is_imported() {
+        true => imported::started(stage, cell, store),
+        false => Some(made.started),
+    }
 }
 
 /// Adds the engine and host of one resource.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use artifacts::{Column, ColumnData, Digest, Scalar, Store, StoreError, Table, TableError};
-use pipeline::lock::{Lock, LockCell, LockStage};
+use pipeline::lock::{Lock, LockCell, LockClass, LockStage};
 use pipeline::place::cell_text;
 use pipeline::record::{Record, RecordError};
 use pipeline::suggest::{column_remedy, list, remedy};
@@ -367,33 +367,73 @@ pub(crate) fn whole(entry: &Entry<'_>, store: &Store) -> Result<Whole, Catalogue
     });
     let table = match parts.as_slice() {
         [(at, _)] if at.is_empty() => parts.remove(0).1,
-        _ => union(&parts)?,
+        _ => union(&parts, entry.stage.class)?,
     };
     Ok(Whole { table, note })
 }
 
-/// Concatenates tables, matching columns by name, with null where a table lacks one.
-pub(crate) fn union(parts: &[(Vec<(String, Scalar)>, Table)]) -> Result<Table, TableError> {
-    let mut names: Vec<String> = Vec::new();
-    let mut seen = BTreeSet::new();
-    let axes = parts
-        .iter()
-        .flat_map(|(at, _)| at.iter().map(|(axis, _)| axis.clone()));
-    for name in axes.chain(parts.iter().flat_map(|(_, t)| t.names())) {
-        if seen.insert(name.clone()) {
-            names.push(name);
-        }
+/// The cells of a stage, each with its coordinates.
+type Parts = [(Vec<(String, Scalar)>, Table)];
+
+/// Concatenates tables of the cells of a stage, matching columns by name, with null where a table lacks one. The axes
+/// come first.
+pub(crate) fn union(parts: &Parts, class: LockClass) -> Result<Table, TableError> {
+    let axes = distinct(
+        parts
+            .iter()
+            .flat_map(|(at, _)| at.iter().map(|(axis, _)| axis.clone())),
+    );
+    let own = distinct(parts.iter().flat_map(|(_, t)| t.names()));
+    let mut columns = Vec::with_capacity(axes.len() + own.len());
+    // The column of an analysis that has the name of an axis is that axis.
+    let is_own = |axis: &&String| class == LockClass::Pure && own.contains(*axis);
+    for axis in axes.iter().filter(|axis| !is_own(axis)) {
+        columns.push(labels(axis, &name_of_axis(axis, &axes, &own), parts));
     }
-    let columns = names.iter().map(|name| stacked(name, parts));
-    Table::new(columns.collect::<Result<_, _>>()?)
+    for name in &own {
+        columns.push(stacked(name, parts)?);
+    }
+    Table::new(columns)
+}
+
+fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    names.filter(|name| seen.insert(name.clone())).collect()
+}
+
+/// Returns the column of an axis. A table may have a column with the name of an axis, such as `phase`. Then the column
+/// keeps its name, and the axis is `axis_phase`.
+fn name_of_axis(axis: &str, axes: &[String], own: &[String]) -> String {
+    let mut name = axis.to_owned();
+    while own.contains(&name) || (name != axis && axes.contains(&name)) {
+        name = format!("axis_{name}");
+    }
+    name
+}
+
+/// Returns the labels of an axis, one for each row.
+fn labels(axis: &str, name: &str, parts: &Parts) -> Column {
+    let mut values = Vec::new();
+    for (at, table) in parts {
+        let label = at.iter().find(|(other, _)| other == axis);
+        let label = label.map_or(&Scalar::Null, |(_, label)| label);
+        values.extend(std::iter::repeat_n(label.clone(), table.rows()));
+    }
+    let column = Column::from_scalars(name, &values);
+    column.unwrap_or_else(|_| as_text(name, &values))
+}
+
+/// Returns values of different types as text.
+fn as_text(name: &str, values: &[Scalar]) -> Column {
+    let words = |v: &Scalar| (*v != Scalar::Null).then(|| v.to_string());
+    Column::text(name, values.iter().map(words))
 }
 
 /// Returns the concatenated values of a column of several tables.
-fn stacked(name: &str, parts: &[(Vec<(String, Scalar)>, Table)]) -> Result<Column, TableError> {
+fn stacked(name: &str, parts: &Parts) -> Result<Column, TableError> {
     let mut values = Vec::new();
     let (mut unit, mut description) = (None, None);
-    for (at, table) in parts {
-        // A table may have a column with the same name as an axis; its values take precedence.
+    for (_, table) in parts {
         if table.has(name) {
             for row in 0..table.rows() {
                 values.push(table.value(name, row)?);
@@ -401,20 +441,11 @@ fn stacked(name: &str, parts: &[(Vec<(String, Scalar)>, Table)]) -> Result<Colum
             unit = unit.or_else(|| table.unit(name));
             description = description.or_else(|| table.description(name));
         } else {
-            let label = at
-                .iter()
-                .find(|(axis, _)| axis == name)
-                .map_or(&Scalar::Null, |(_, label)| label);
-            values.extend(std::iter::repeat_n(label.clone(), table.rows()));
+            values.extend(std::iter::repeat_n(Scalar::Null, table.rows()));
         }
     }
-    let mut column = Column::from_scalars(name, &values).unwrap_or_else(|_| {
-        // The labels of one axis may have different types.
-        let text = values
-            .iter()
-            .map(|v| (*v != Scalar::Null).then(|| v.to_string()));
-        Column::text(name, text)
-    });
+    let column = Column::from_scalars(name, &values);
+    let mut column = column.unwrap_or_else(|_| as_text(name, &values));
     if values.iter().all(|v| *v == Scalar::Null) {
         // No value shows the type, but a table with the column does.
         if let Some(typed) = parts.iter().find_map(|(_, t)| t.column(name).ok()) {
@@ -457,11 +488,33 @@ mod tests {
                 Column::boolean("ok", [Some(true)]),
             ],
         );
-        let table = union(&[one, two]).unwrap();
+        let table = union(&[one, two], LockClass::Measurement).unwrap();
         assert_eq!(table.names(), ["configuration", "rep", "n", "ok"]);
         assert_eq!(table.int("rep").unwrap(), [Some(1), Some(1), Some(2)]);
         assert_eq!(table.float("n").unwrap(), [Some(1.0), None, Some(1.5)]);
         assert_eq!(table.boolean("ok").unwrap(), [None, None, Some(true)]);
         assert_eq!(table.unit("n").as_deref(), Some("tok"));
+    }
+
+    #[test]
+    fn an_axis_named_like_a_column_has_a_second_name() {
+        let part = |label: &str| {
+            let at = vec![("phase".to_owned(), Scalar::Text(label.into()))];
+            let own = Column::text("phase", [Some("warm-up"), Some("measured")]);
+            (at, Table::new(vec![own]).unwrap())
+        };
+        let parts = [part("one"), part("two")];
+        let table = union(&parts, LockClass::Measurement).unwrap();
+        assert_eq!(table.names(), ["axis_phase", "phase"]);
+        let labels: Vec<_> = table
+            .text("axis_phase")
+            .unwrap()
+            .into_iter()
+            .flatten()
+            .collect();
+        assert_eq!(labels, ["one", "one", "two", "two"]);
+        assert_eq!(table.text("phase").unwrap()[3], Some("measured"));
+        let derived = union(&parts, LockClass::Pure).unwrap();
+        assert_eq!(derived.names(), ["phase"]);
     }
 }

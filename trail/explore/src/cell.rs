@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::catalogue::record_of;
 use crate::error::Failure;
+use crate::imported::{self, Origin};
 use crate::reply::{Freshness, Reply};
 use crate::study::Study;
 
@@ -34,6 +35,12 @@ pub(crate) fn cell(study: &Study, stage: &str, at: &str, store: &Store) -> Resul
         value["evidence"] = artifacts_of(record.evidence.iter());
         value["record"] = shortened(record)?;
         value["inputs"] = inputs(record);
+        let origin: Origin =
+            serde_json::from_value(value["record"]["recipe"].clone()).unwrap_or_default();
+        if origin.is_imported() {
+            let started = imported::started(stage, cell, store);
+            value["imported"] = json!({"tool": origin.tool(), "measured": started});
+        }
         let own = record.coordinates.to_string();
         // Damaged gates must not hide the cell.
         match study.gates(store).and_then(|gates| gates.of(stage, &own)) {

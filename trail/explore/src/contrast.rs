@@ -459,6 +459,7 @@ pub(crate) fn studies(
             }
         })
         .collect();
+    let facets = facets::by_name(facets);
     let value = json!({
         "a": older.summary(),
         "b": newer.summary(),

@@ -84,7 +84,8 @@ pub(crate) fn between(
     let stages: BTreeSet<&str> = planned.iter().map(|facet| facet.at.as_str()).collect();
     let facets = different(&a.leaves, &b.leaves, |(at, key)| {
         let part = key.split('.').next().unwrap_or(key);
-        match !stages.is_empty() && !is_of_host(at, key) && MADE.contains(&part) {
+        let is_made = !is_of_host(at, key) && MADE.contains(&part) || key == "facets.engine";
+        match !stages.is_empty() && is_made {
             true => Status::Follows,
             false => Status::Confound,
         }
@@ -101,8 +102,11 @@ fn is_of_host(at: &str, key: &str) -> bool {
 fn different(a: &Leaves, b: &Leaves, status: impl Fn(&(String, String)) -> Status) -> Vec<Facet> {
     let keys: BTreeSet<&(String, String)> = a.keys().chain(b.keys()).collect();
     let differ = keys.into_iter().filter(|key| a.get(*key) != b.get(*key));
-    let facet = |key: &(String, String)| {
+    let facets = |key: &(String, String)| -> Vec<Facet> {
         let (one, other) = (a.get(key).cloned(), b.get(key).cloned());
+        if let (Some(one), Some(other)) = (texts(one.as_ref()), texts(other.as_ref())) {
+            return of_lists(key, [&one, &other], status(key));
+        }
         let status = match (status(key), &one, &other) {
             // A setting that the experiment makes on one side only is also a choice.
             (Status::Planned, ..) => Status::Planned,
@@ -111,15 +115,115 @@ fn different(a: &Leaves, b: &Leaves, status: impl Fn(&(String, String)) -> Statu
             }
             (status, ..) => status,
         };
-        Facet {
+        vec![Facet {
             at: key.0.clone(),
             key: key.1.clone(),
             a: one,
             b: other,
             status,
-        }
+        }]
     };
-    differ.map(facet).collect()
+    differ.flat_map(facets).collect()
+}
+
+/// Returns the texts of a list of texts.
+fn texts(value: Option<&Value>) -> Option<Vec<&str>> {
+    let items = value?.as_array()?;
+    items.iter().map(Value::as_str).collect()
+}
+
+/// Returns the differences between two lists of texts at a place. Their order says nothing, so that one package more does
+/// not shift all others. A package with another version is a difference of its own, and those that only one side has
+/// are one difference.
+pub(crate) fn of_lists(
+    (at, key): &(String, String),
+    lists: [&[&str]; 2],
+    status: Status,
+) -> Vec<Facet> {
+    let [a, b] = lists.map(|list| {
+        let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (name, version) in list.iter().map(|text| named(text)) {
+            versions.entry(name).or_default().insert(version);
+        }
+        versions
+    });
+    let facet = |key: String, a: Value, b: Value| Facet {
+        at: at.clone(),
+        key,
+        a: Some(a),
+        b: Some(b),
+        status,
+    };
+    let mut facets = Vec::new();
+    let alone = |own: &BTreeMap<&str, BTreeSet<&str>>, other: &BTreeMap<&str, BTreeSet<&str>>| {
+        let alone = own.iter().filter(|(name, _)| !other.contains_key(*name));
+        let whole = |(name, versions): (&&str, &BTreeSet<&str>)| {
+            let whole = |version: &&str| match *version {
+                "" => (*name).to_owned(),
+                version => format!("{name}-{version}"),
+            };
+            versions.iter().map(whole).collect::<Vec<String>>()
+        };
+        alone.flat_map(whole).collect::<Vec<String>>()
+    };
+    let (only_a, only_b) = (alone(&a, &b), alone(&b, &a));
+    if !only_a.is_empty() || !only_b.is_empty() {
+        facets.push(facet(key.clone(), only_a.into(), only_b.into()));
+    }
+    for (name, one) in &a {
+        let Some(other) = b.get(name).filter(|other| *other != one) else {
+            continue;
+        };
+        let joined = |versions: &BTreeSet<&str>| {
+            let all: Vec<&str> = versions.iter().copied().collect();
+            Value::from(all.join(", "))
+        };
+        facets.push(facet(format!("{key}.{name}"), joined(one), joined(other)));
+    }
+    facets
+}
+
+/// Replaces the differences between items of two lists of texts, which `diff` compares by place (`packages.7`), by those
+/// between the lists.
+pub(crate) fn by_name(facets: Vec<Facet>) -> Vec<Facet> {
+    let mut lists: BTreeMap<(String, String), Vec<Facet>> = BTreeMap::new();
+    let mut rest = Vec::new();
+    for facet in facets {
+        let is_text = |side: &Option<Value>| side.as_ref().is_none_or(Value::is_string);
+        let list = facet.key.rsplit_once('.').filter(|(_, place)| {
+            place.parse::<usize>().is_ok() && is_text(&facet.a) && is_text(&facet.b)
+        });
+        match list {
+            Some((list, _)) => {
+                let place = (facet.at.clone(), list.to_owned());
+                lists.entry(place).or_default().push(facet);
+            }
+            None => rest.push(facet),
+        }
+    }
+    for (place, items) in lists {
+        let side = |pick: fn(&Facet) -> &Option<Value>| -> Vec<&str> {
+            let values = items.iter().filter_map(|item| pick(item).as_ref());
+            values.filter_map(Value::as_str).collect()
+        };
+        let (a, b) = (side(|item| &item.a), side(|item| &item.b));
+        // An item that only the longer list has is reported by both sides.
+        let status = items.iter().map(|item| item.status).min();
+        rest.extend(of_lists(
+            &place,
+            [&a, &b],
+            status.unwrap_or(Status::Confound),
+        ));
+    }
+    rest.sort_by(|a, b| (a.status, &a.at, &a.key).cmp(&(b.status, &b.at, &b.key)));
+    rest
+}
+
+/// Returns the name and the version of a package such as `torch-2.9.1`; any other text is a name without a version.
+fn named(text: &str) -> (&str, &str) {
+    let digit = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
+    let split = text.rsplit_once('-').filter(|(_, version)| digit(version));
+    split.unwrap_or((text, ""))
 }
 
 /// Collects the settings and descriptors of a cell and of every cell that it read.
@@ -151,6 +255,13 @@ fn collect(
             }
         });
     }
+    // The environment of a server repeats the facets of its machine.
+    let (host, environment) = (format!("{stage}.host"), format!("{stage}.environment"));
+    let repeated = into.leaves.clone();
+    into.leaves.retain(|(at, key), value| {
+        let same = (host.clone(), key.clone());
+        *at != environment || !key.starts_with("facets.") || repeated.get(&same) != Some(value)
+    });
     for input in &record.recipe.inputs {
         // A cell that reads many others, such as an analysis, has no single cell behind it.
         let [only] = input.cells.as_slice() else {
@@ -185,7 +296,8 @@ fn flatten(value: &Value, hear: &mut impl FnMut(String, Value)) {
                     .into_iter()
                     .for_each(|(key, v)| hear(join(&key), v));
             }
-            Value::Array(items) if !items.is_empty() => {
+            // Texts are compared as a set.
+            Value::Array(items) if !items.is_empty() && !items.iter().all(Value::is_string) => {
                 let numbered = items.iter().enumerate();
                 numbered.for_each(|(i, v)| below(&join(&i.to_string()), v, hear));
             }
@@ -280,6 +392,40 @@ mod tests {
             different,
             ["command.arguments.--lora", "command.arguments.--lora (2)"]
         );
+    }
+
+    #[test]
+    fn packages_are_compared_by_name_and_not_by_place() {
+        let a = leaves(
+            &json!({"packages": ["annotated-types-0.7.0", "numpy-2.1.0", "vllm-0.11.0", "x-1.0", "x-2.0"]}),
+        );
+        let b = leaves(
+            &json!({"packages": ["numpy-2.2.6", "sglang-0.5.3", "wheel", "annotated-types-0.7.0", "x-1.0", "x-2.0"]}),
+        );
+        let facets = different(&a, &b, |_| Status::Confound);
+        let lines: Vec<_> = facets
+            .iter()
+            .map(|f| (f.key.as_str(), f.a.clone().unwrap(), f.b.clone().unwrap()))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                (
+                    "packages",
+                    json!(["vllm-0.11.0"]),
+                    json!(["sglang-0.5.3", "wheel"])
+                ),
+                ("packages.numpy", json!("2.1.0"), json!("2.2.6")),
+            ]
+        );
+        assert!(facets.iter().all(|f| f.status == Status::Confound));
+        let turned = leaves(
+            &json!({"packages": ["x-2.0", "x-1.0", "vllm-0.11.0", "numpy-2.1.0", "annotated-types-0.7.0"]}),
+        );
+        assert_eq!(different(&a, &turned, |_| Status::Confound), []);
+        // A side without any list does not report it.
+        let silent = different(&a, &Leaves::new(), |_| Status::Confound);
+        assert_eq!((silent.len(), silent[0].status), (1, Status::Unknown));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use artifacts::{Store, Table};
+use pipeline::CellStatus;
 use pipeline::lock::Lock;
 use serde_json::{Value, json};
 
@@ -88,7 +89,7 @@ impl Gates {
 }
 
 /// Cells that a gate excludes from statistics, each with its reason.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Exclusions {
     /// By stage and cell; `None` is the stage as a whole.
     reasons: HashMap<(String, Option<String>), String>,
@@ -127,6 +128,15 @@ impl Exclusions {
                 .or_insert(reason);
         }
         Ok(())
+    }
+
+    /// Returns the number of ok cells of a study that are excluded.
+    pub(crate) fn count(&self, lock: &Lock) -> usize {
+        let cells = lock.stages.iter().flat_map(|stage| {
+            let ok = stage.cells.iter().filter(|c| c.status == CellStatus::Ok);
+            ok.filter(|c| self.of(&stage.name, &c.coordinates).is_some())
+        });
+        cells.count()
     }
 
     /// Returns the reason why a cell is excluded from statistics.

@@ -1,6 +1,7 @@
 //! Distributions of a request metric, and the number of requests that meet bounds on several metrics: from the rows, by
 //! the definitions of the crate `contract`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::catalogue::record_of;
 use crate::error::{Failure, Fault};
+use crate::gates::Exclusions;
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
 use crate::rows::{FROM_CHUNKS, Measured, tells_first_chunks};
@@ -120,6 +122,7 @@ pub(crate) fn distribution(study: &Study, ask: &Ask, store: &Store) -> Result<Re
     for group in groups.values_mut() {
         group.values = Sketch::new(VALUES / order.len());
     }
+    let (excluded, notes) = exclusions_of(study, store);
     for (cell, labels) in &chosen.cells {
         let Some(group) = groups.get_mut(&key_of(labels)) else {
             continue;
@@ -127,6 +130,10 @@ pub(crate) fn distribution(study: &Study, ask: &Ask, store: &Store) -> Result<Re
         group.cells += 1;
         if cell.status != CellStatus::Ok {
             group.not_ok += 1;
+            continue;
+        }
+        if excluded.of(&chosen.stage.name, &cell.coordinates).is_some() {
+            group.excluded += 1;
             continue;
         }
         let values = &mut group.values;
@@ -149,8 +156,24 @@ pub(crate) fn distribution(study: &Study, ask: &Ask, store: &Store) -> Result<Re
         "definition": metric.definition,
         "by": names,
         "groups": lines.map(Group::into_json).collect::<Vec<_>>(),
+        "notes": notes,
     });
     Ok(Reply::json(&value, Freshness::Tagged))
+}
+
+/// Returns the cells that a gate excludes: as the operators of an analysis, figures over requests leave them out. If they
+/// cannot be read, a note says that nothing is left out, since damage must not hide the requests.
+fn exclusions_of<'s>(study: &'s Study, store: &Store) -> (Cow<'s, Exclusions>, Vec<String>) {
+    match study.exclusions(store) {
+        Ok(exclusions) => (Cow::Borrowed(exclusions), Vec::new()),
+        Err(failure) => {
+            let note = format!(
+                "cells that a gate excluded are not left out, because the exclusions cannot be read: {}",
+                failure.message
+            );
+            (Cow::Owned(Exclusions::default()), vec![note])
+        }
+    }
 }
 
 /// The requests of one curve.
@@ -158,6 +181,7 @@ struct Group {
     labels: Vec<Value>,
     cells: usize,
     not_ok: usize,
+    excluded: usize,
     requests: usize,
     ok: usize,
     values: Sketch,
@@ -169,6 +193,7 @@ impl Group {
             labels,
             cells: 0,
             not_ok: 0,
+            excluded: 0,
             requests: 0,
             ok: 0,
             values: Sketch::new(0),
@@ -181,6 +206,7 @@ impl Group {
             "labels": self.labels,
             "cells": self.cells,
             "cells_not_ok": self.not_ok,
+            "cells_excluded": self.excluded,
             "requests": self.requests,
             "ok": self.ok,
             "n": n,
@@ -220,7 +246,9 @@ fn ranks(n: usize) -> impl Iterator<Item = usize> {
 pub(crate) fn objective(study: &Study, ask: &Ask, store: &Store) -> Result<Reply, Failure> {
     let chosen = Chosen::of(study, ask)?;
     let bounded = BOUNDED.map(|name| metric(name).expect("it is one of the metrics"));
-    let (metrics, notes) = readable(&chosen, &bounded, store)?;
+    let (metrics, mut notes) = readable(&chosen, &bounded, store)?;
+    let (exclusions, unread) = exclusions_of(study, store);
+    notes.extend(unread);
     let mut read = Vec::new();
     let mut ranges = [(f64::INFINITY, f64::NEG_INFINITY); BOUNDED.len()];
     for (cell, labels) in &chosen.cells {
@@ -239,24 +267,34 @@ pub(crate) fn objective(study: &Study, ask: &Ask, store: &Store) -> Result<Reply
             let notches = values.map(notch);
             *counts.entry(notches).or_default() += 1;
         };
-        let measured = match cell.status {
-            CellStatus::Ok => Measured::each(&chosen.stage.name, cell, &metrics, store, hear)?,
+        let excluded = exclusions.of(&chosen.stage.name, &cell.coordinates);
+        let excluded = excluded.filter(|_| cell.status == CellStatus::Ok);
+        let measured = match (cell.status, excluded) {
+            (CellStatus::Ok, None) => {
+                Measured::each(&chosen.stage.name, cell, &metrics, store, hear)?
+            }
             _ => None,
         };
-        read.push((cell, labels, measured, counts));
+        read.push((cell, labels, (measured, excluded), counts));
     }
     let steps: Vec<&[f64]> = ranges.iter().map(|range| steps(*range)).collect();
-    let cells = read.into_iter().map(|(cell, labels, measured, counts)| {
-        let labels: Vec<Value> = labels.iter().map(scalar).collect();
-        let mut line = json!({"at": cell.coordinates, "labels": labels});
-        if let Some(measured) = measured {
-            line["requests"] = json!(measured.rows);
-            line["ok"] = json!(measured.ok);
-            line["window_s"] = json!(measured.window_s());
-            line["bins"] = json!(bins(&counts, &steps));
-        }
-        line
-    });
+    let cells = read
+        .into_iter()
+        .map(|(cell, labels, (measured, excluded), counts)| {
+            let labels: Vec<Value> = labels.iter().map(scalar).collect();
+            let mut line =
+                json!({"at": cell.coordinates, "labels": labels, "status": cell.status.word()});
+            if let Some(reason) = excluded {
+                line["excluded"] = json!(reason);
+            }
+            if let Some(measured) = measured {
+                line["requests"] = json!(measured.rows);
+                line["ok"] = json!(measured.ok);
+                line["window_s"] = json!(measured.window_s());
+                line["bins"] = json!(bins(&counts, &steps));
+            }
+            line
+        });
     let described = bounded.iter().zip(&steps).map(|(metric, steps)| {
         json!({"name": metric.name, "unit": metric.unit, "definition": metric.definition, "steps": steps})
     });

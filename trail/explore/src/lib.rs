@@ -18,6 +18,7 @@ mod figure_names;
 mod gates;
 mod guard;
 mod history;
+mod imported;
 mod latency;
 mod live;
 mod moving;

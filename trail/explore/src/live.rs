@@ -6,10 +6,11 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use artifacts::{Digest, Scalar};
+use artifacts::Digest;
 use pipeline::place::CellPattern;
 use pipeline::record::Record;
 use serde_json::{Value, json};
+use statistics::Sample;
 
 use crate::error::{Failure, Fault};
 use crate::reply::{Freshness, Reply};
@@ -239,7 +240,7 @@ fn rates(site: &Site, experiment: &str, cell: &str) -> Option<Value> {
 /// Returns throughput, TTFT and errors of the measured requests of a cell.
 ///
 /// As docs/load.md defines them, output throughput is tokens over the time from the first request sent to the last
-/// byte, in tok/s, and TTFT is the time from sending to the first token, in ms. Quantiles are nearest-rank.
+/// byte, in tok/s, and TTFT is the time from sending to the first token, in ms. Quantiles are of type 7.
 fn of_requests(site: &Site, digest: &Digest) -> Result<Value, Failure> {
     let table = site.table(digest)?;
     let (phases, statuses) = (table.text("phase")?, table.text("status")?);
@@ -262,22 +263,18 @@ fn of_requests(site: &Site, digest: &Digest) -> Result<Value, Failure> {
         }
         sum = sum.saturating_add(tokens[row].unwrap_or(0));
         if let (Some(sent), Some(first)) = (sent[row], first[row]) {
-            ttft.push(first.saturating_sub(sent));
+            ttft.push(first.saturating_sub(sent) as f64 / 1e6);
         }
     }
-    ttft.sort_unstable();
-    let rank = |share: usize| {
-        let at = (ttft.len() * share).div_ceil(100).saturating_sub(1);
-        ttft.get(at).map(|ns| Scalar::Float(*ns as f64 / 1e6))
-    };
+    let ttft = Sample::new(ttft).ok();
+    let milliseconds = |share| ttft.as_ref().map(|ttft| ttft.quantile(share));
     let seconds = (to > from).then(|| to.saturating_sub(from) as f64 / 1e9);
-    let milliseconds = |share| rank(share).and_then(|s| s.as_f64());
     Ok(json!({
         "requests": requests,
         "errors": errors,
         "output_throughput": seconds.map(|s| sum as f64 / s),
-        "ttft_ms_p50": milliseconds(50),
-        "ttft_ms_p95": milliseconds(95),
+        "ttft_ms_p50": milliseconds(0.5),
+        "ttft_ms_p95": milliseconds(0.95),
     }))
 }
 

@@ -1,7 +1,7 @@
 //! A report of a study, from its record: the text, its numbers, the statements.
 
 use artifacts::{Digest, Store};
-use pipeline::lock::{LockCell, LockClass, LockStage};
+use pipeline::lock::{Lock, LockCell, LockClass, LockStage};
 use pipeline::place::cell_text;
 use serde_json::{Value, json};
 use why::{Document, Provenance};
@@ -51,6 +51,22 @@ pub(crate) fn find(study: &Study, cell: Option<&str>, store: &Store) -> Result<F
         "this study has no report",
         "an experiment with a stage of kind `report` has one once it has run",
     ))
+}
+
+/// Returns whether a study has a rendered report: one that can be opened unless the store is damaged.
+pub(crate) fn has_report(lock: &Lock, store: &Store) -> bool {
+    let stages = lock.stages.iter().filter(|s| s.class == LockClass::Study);
+    let mut cells = stages.flat_map(|s| s.cells.iter().map(move |c| (s, c)));
+    cells.any(|(stage, cell)| {
+        let made = cell.outputs.is_some();
+        let record = made.then(|| record_of(store, &stage.name, cell));
+        match record {
+            Some(Ok(Some(record))) => record.outputs.contains_key("report"),
+            // Damage is reported where the report is opened.
+            Some(Err(_)) => true,
+            _ => false,
+        }
+    })
 }
 
 /// Answers with the report's text, the place of each number, and the checked statements.

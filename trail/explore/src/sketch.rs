@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use statistics::Sample;
+
 /// The relative width of a bin; a reported value lies within half of it.
 pub(crate) const WIDTH: f64 = 0.001;
 
@@ -78,11 +80,15 @@ impl Sketch {
         valid.map(value_of).collect()
     }
 
-    /// Returns the quantile of a share, at the nearest rank above.
+    /// Returns the quantile of a share, type 7 of Hyndman & Fan (1996) as in every table of results: it lies between the
+    /// two nearest ranks.
     pub(crate) fn quantile(&mut self, share: f64) -> Option<f64> {
-        let rank = (share * self.n as f64).ceil() as usize;
-        let values = self.at([rank.max(1)]);
-        values.first().map(|(value, _)| *value)
+        let place = self.n.checked_sub(1)? as f64 * share;
+        let below = place.floor() as usize;
+        let ranks = [below + 1, (below + 2).min(self.n)];
+        let around = self.at(ranks).into_iter().map(|(value, _)| value);
+        let around = Sample::new(around).ok()?;
+        Some(around.quantile(place - below as f64))
     }
 }
 
@@ -122,6 +128,23 @@ mod tests {
         }
         // There is one bin for each thousandth, regardless of the number of values.
         assert!(many.bins.len() < 11_000 && many.exact.capacity() == 0);
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_tables_of_results() {
+        let values: Vec<f64> = (0..37).map(|i| 1.13_f64.powi((i * 11) % 37)).collect();
+        let sample = Sample::new(values.iter().copied()).unwrap();
+        let mut sketch = Sketch::new(100);
+        values.iter().for_each(|value| sketch.add(*value));
+        for share in [0.0, 0.01, 0.5, 0.9, 0.95, 0.99, 1.0] {
+            assert_eq!(sketch.quantile(share), Some(sample.quantile(share)));
+        }
+        let mut two = Sketch::new(2);
+        [10.0, 20.0].iter().for_each(|value| two.add(*value));
+        assert_eq!(
+            (two.quantile(0.5), two.quantile(0.95)),
+            (Some(15.0), Some(19.5))
+        );
     }
 
     #[test]

@@ -18,7 +18,9 @@ use crate::catalogue::{Catalogue, Entry, Known, record_of, union, whole};
 use crate::contrast;
 use crate::error::{Failure, Fault};
 use crate::gates::{Exclusions, Gates};
+use crate::imported::{self, Origin};
 use crate::reply::{Freshness, Reply};
+use crate::report;
 use crate::request::Ask;
 use crate::table::{MAX_ROWS, View, scalar};
 
@@ -41,6 +43,7 @@ pub(crate) struct Study {
     cells: OnceLock<Bytes>,
     about: OnceLock<Value>,
     gates: OnceLock<Gates>,
+    exclusions: OnceLock<Exclusions>,
     /// The positions of cells in their stages.
     positions: OnceLock<HashMap<(String, String), usize>>,
     /// The outputs of the cells read so far.
@@ -59,6 +62,8 @@ struct Executed {
     preflight: Option<Preflight>,
     warnings: Vec<String>,
     attempts: Vec<serde::de::IgnoredAny>,
+    #[serde(default)]
+    recipe: Origin,
 }
 
 /// A cell in the form that a page needs.
@@ -129,6 +134,7 @@ impl Study {
             cells: OnceLock::new(),
             about: OnceLock::new(),
             gates: OnceLock::new(),
+            exclusions: OnceLock::new(),
             positions: OnceLock::new(),
             kept: Known::default(),
         })
@@ -168,6 +174,11 @@ impl Study {
             .get_or_init(|| about::about(&self.lock, &self.path, store));
         let mut value = self.summary();
         value["about"] = about.clone();
+        value["report"] = json!(report::has_report(&self.lock, store));
+        // Damaged exclusions must not hide the study.
+        if let Ok(exclusions) = self.exclusions(store) {
+            value["excluded"] = json!(exclusions.count(&self.lock));
+        }
         value
     }
 
@@ -185,6 +196,8 @@ impl Study {
         // Damage is reported where the data are requested, and by the tables below.
         value["replicates"] = json!(contrast::replicates(self, store).unwrap_or_default());
         let (tables, unread) = self.tables(store);
+        // A page that has older answers notices a change.
+        value["lock_digest"] = json!(self.digest);
         value["tables"] = tables;
         value["unread"] = json!(unread);
         Ok(Reply::json(&value, Freshness::Tagged))
@@ -224,12 +237,13 @@ impl Study {
             Some(bytes) => bytes.clone(),
             None => {
                 // Damaged exclusions must not hide the cells.
-                let exclusions = Exclusions::read(&self.lock, store);
+                let none = Exclusions::default();
+                let exclusions = self.exclusions(store);
                 let readable = exclusions.is_ok();
-                let exclusions = exclusions.unwrap_or_default();
+                let exclusions = exclusions.unwrap_or(&none);
                 let mut stages = Vec::new();
                 for stage in &self.lock.stages {
-                    stages.push(stage_lines(stage, &exclusions, store)?);
+                    stages.push(stage_lines(stage, exclusions, store)?);
                 }
                 let bytes = Bytes::from(json!({"id": self.id, "stages": stages}).to_string());
                 let mut lines = stages
@@ -318,6 +332,17 @@ impl Study {
             None => {
                 let gates = Gates::read(&self.lock, store)?;
                 Ok(self.gates.get_or_init(|| gates))
+            }
+        }
+    }
+
+    /// Returns the cells that a gate excludes from statistics. The first call reads the tables of exclusions.
+    pub(crate) fn exclusions(&self, store: &Store) -> Result<&Exclusions, Failure> {
+        match self.exclusions.get() {
+            Some(exclusions) => Ok(exclusions),
+            None => {
+                let exclusions = Exclusions::read(&self.lock, store)?;
+                Ok(self.exclusions.get_or_init(|| exclusions))
             }
         }
     }
@@ -423,7 +448,7 @@ fn page_of_many(
     let part = match read.as_slice() {
         // It keeps the notes of its operator.
         [(at, _)] if at.is_empty() => read.remove(0).1,
-        _ => union(&read)?,
+        _ => union(&read, entry.stage.class)?,
     };
     let left_out = entry.stage.cells.len() - ok.len();
     let note = format!("{left_out} cells are not ok; their rows are left out");
@@ -483,15 +508,22 @@ fn cell_line(
     let place = cell.place().map_err(Failure::store)?;
     let labels = axes.iter();
     let labels = labels.map(|axis| place.get(axis).map_or(Value::Null, scalar));
+    // The record of imported rows says when they were read, and not when they were measured.
+    let is_own = executed.as_ref().filter(|e| !e.recipe.is_imported());
+    let started = match (is_own, &executed) {
+        (Some(own), _) => Some(own.started.clone()),
+        (None, Some(_)) => imported::started(&stage.name, cell, store),
+        (None, None) => None,
+    };
     let line = CellLine {
         at: &cell.coordinates,
         labels: labels.collect(),
         status: cell.status.word(),
         reason: cell.reason.as_deref(),
         record: cell.record,
-        started: executed.as_ref().map(|e| e.started.clone()),
-        seconds: executed.as_ref().map(|e| e.seconds),
-        order: executed.as_ref().map(|e| e.order),
+        started,
+        seconds: is_own.map(|e| e.seconds),
+        order: is_own.map(|e| e.order),
         block: executed
             .as_ref()
             .and_then(|e| e.place.as_ref())
