@@ -54,6 +54,16 @@ function headers() {
   return token ? { authorization: `Bearer ${token}` } : {};
 }
 
+// A request to the explorer. If nobody answers, the reason is not the browser's.
+async function reach(address, options = {}) {
+  try {
+    return await fetch(address, { ...options, headers: { ...headers(), ...options.headers } });
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
+    throw new Refusal(0, { error: `The explorer at ${location.host} does not answer`, hint: "start it again where it ran, with `benchtrail explore`, and reload this page" });
+  }
+}
+
 async function ask(path, parameters) {
   if (held) {
     const reply = held[keyOf(path, parameters)] ?? heldTable(path, parameters) ?? heldDistribution(path, parameters);
@@ -65,7 +75,7 @@ async function ask(path, parameters) {
     }
     return reply;
   }
-  const response = await fetch(addressOf(path, parameters), { headers: headers() });
+  const response = await reach(addressOf(path, parameters));
   const reply = await response.json().catch(() => ({}));
   if (!response.ok) throw new Refusal(response.status, reply);
   return reply;
@@ -141,14 +151,14 @@ export async function renew(study) {
 // The text of an object, which may come from any source.
 export async function objectText(digest) {
   if (held) return ask(["objects", digest], {});
-  const response = await fetch(addressOf(["objects", digest]), { headers: headers() });
+  const response = await reach(addressOf(["objects", digest]));
   if (!response.ok) throw new Refusal(response.status, await response.json().catch(() => ({})));
   return response.text();
 }
 
 // A link that saves an answer, since a plain link could not send the token.
 export async function save(path, parameters, name) {
-  const response = await fetch(addressOf(path, parameters), { headers: headers() });
+  const response = await reach(addressOf(path, parameters));
   if (!response.ok) throw new Refusal(response.status, await response.json().catch(() => ({})));
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await response.blob());
@@ -159,7 +169,7 @@ export async function save(path, parameters, name) {
 
 // Sends the only request that changes something.
 export async function post(path, body) {
-  const response = await fetch(addressOf(path), { method: "POST", headers: { ...headers(), "content-type": "application/json" }, body: JSON.stringify(body) });
+  const response = await reach(addressOf(path), { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
   const reply = await response.json().catch(() => ({}));
   if (!response.ok) throw new Refusal(response.status, reply);
   return reply;
@@ -167,7 +177,7 @@ export async function post(path, body) {
 
 // Follows server-sent events. `fetch` can send the token, which `EventSource` cannot.
 export async function follow(path, parameters, signal, hear) {
-  const response = await fetch(addressOf(path, parameters), { headers: headers(), signal });
+  const response = await reach(addressOf(path, parameters), { signal });
   if (!response.ok) throw new Refusal(response.status, await response.json().catch(() => ({})));
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";

@@ -170,7 +170,8 @@ function spanned(whole, tracks, { label, onclick = null, show }) {
   }
   if (onclick) picture.element.addEventListener("click", (event) => onclick(event.clientY - picture.element.getBoundingClientRect().top, picture.time(event)));
   const { parameters } = here();
-  draw(parameters.from && parameters.to ? [Number(parameters.from), Number(parameters.to)] : null);
+  const asked = [Number(parameters.from ?? NaN), Number(parameters.to ?? NaN)];
+  draw(asked[1] > asked[0] ? asked : null);
   return [h("div", { class: "row" }, h("label", {}, "from (ms)", from), h("label", {}, "to (ms)", to), h("button", { type: "button", onclick: () => choose(null) }, "All")), h("figure", {}, picture.element, readout)];
 }
 
@@ -222,12 +223,17 @@ function smallTimeline(study, stage, at, requests, others) {
     const inside = span ? rows.filter((r) => (r.done ?? r.sent ?? r.scheduled) >= span[0] && (r.scheduled ?? r.sent) <= span[1]) : rows;
     replace(under, ...list(study, stage, at, requests, inside, rows.length));
   };
-  const open = (y, t) => {
-    const r = y < tracks[0].height ? rows[Math.floor((y / tracks[0].height) * rows.length)] : null;
-    if (r && (r.scheduled ?? r.sent) <= t && t <= r.done) location.hash = requestLink(study, stage, at, r);
-  };
+  const open = requestAt(study, stage, at, tracks[0]);
   return [h("h2", {}, "Requests over time"), h("p", { class: "soft" }, "Thin: due to sent; pale: to the first token; full: to the last token; ticks: the head of the answer, and its end. Each track below begins at zero. ", h("span", { class: "screen" }, "Drag to choose a span; everything below then also shows that span.")), statusLegend(rows),
     spanned(whole, tracks, { label: `${rows.length} requests over time`, onclick: open, show }), figures, under];
+}
+
+// Opens the request of a waterfall that a click at a height and a moment meets.
+function requestAt(study, stage, at, { rows, height }) {
+  return (y, t) => {
+    const r = y < height ? rows[Math.floor((y / height) * rows.length)] : null;
+    if (r && (r.scheduled ?? r.sent) <= t && t <= r.done) location.hash = requestLink(study, stage, at, r);
+  };
 }
 
 // A cell with more requests than a page can draw: the server reports the activity in a span, and lists its requests if
@@ -249,7 +255,10 @@ function largeTimeline(study, stage, at, requests, others) {
     const value = (name, i) => one[name][i];
     const rows = one.row.map((row, i) => ({ i, row, id: value("request_id", i), attempt: value("attempt", i), status: value("status", i), phase: value("phase", i), scheduled: value("scheduled_ns", i), sent: value("sent_ns", i), headers: value("headers_ns", i), first: value("first_token_ns", i), last: value("last_token_ns", i), done: value("done_ns", i), lag: value("send_lag_ns", i) }))
       .sort((a, b) => (a.scheduled ?? a.sent ?? 0) - (b.scheduled ?? b.sent ?? 0));
-    const own = chart([waterfall(rows)], found.span, { onspan: () => {}, label: `${rows.length} requests of the span` });
+    const bars = waterfall(rows);
+    const own = chart([bars], found.span, { onspan: () => {}, label: `${rows.length} requests of the span` });
+    const open = requestAt(study, stage, at, bars);
+    own.element.addEventListener("click", (event) => open(event.clientY - own.element.getBoundingClientRect().top, own.time(event)));
     const columns = { column: (name) => (one[name] ? { name, unit: null, values: one[name] } : null) };
     replace(under, h("figure", {}, own.element), ...list(study, stage, at, columns, rows, found.requests_in_all));
     own.draw(null);

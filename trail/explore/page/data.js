@@ -1,6 +1,6 @@
 // Every table, sortable and filterable, and a box for SQL with a shareable address.
 
-import { address, alertOf, amend, cellText, h, here, replace, say, select, whyLink } from "./dom.js";
+import { address, alertOf, amend, cellText, h, here, replace, say, select, sentence, whyLink } from "./dom.js";
 import { asTable, get, isFile, objectText, save, table } from "./api.js";
 import { plural } from "./format.js";
 import { tableView } from "./table.js";
@@ -13,20 +13,22 @@ const FEWEST_ROWS = 20;
 export async function dataView(main, study) {
   const { parameters } = here();
   const overview = await get(["studies", study]);
-  const again = (change) => { amend(change); dataView(main, study); };
+  const again = (change) => { amend(change); dataView(main, study).catch((e) => say(sentence(e))); };
+  // A condition on a column of the table before means nothing for another table.
+  const other = Object.fromEntries(Object.keys(conditions(parameters)).map((name) => [name, null]));
   const names = overview.tables.filter((t) => !t.lineage || t.name === parameters.table).map((t) => t.name);
   const name = parameters.table ?? overview.tables.find((t) => t.output === "cells" && t.cells === 1)?.name ?? names[0];
   const sql = h("textarea", { rows: "4", spellcheck: "false", "aria-label": "One SELECT" }, parameters.sql ?? "");
-  const ask = () => again({ sql: sql.value || null, table: null, cell: null, from: null, sort: null, order: null, contains: null });
+  const ask = () => again({ ...other, sql: sql.value || null, table: null, cell: null, from: null, sort: null, order: null, contains: null });
   const box = isFile() ? null : h("details", { open: Boolean(parameters.sql) }, h("summary", {}, "Ask in SQL"),
     h("p", { class: "soft" }, "A table is \"STAGE.OUTPUT\" in double quotes; Ctrl-Enter runs the query. You can share the address of the answer."), sql,
     h("div", { class: "row" }, h("button", { type: "button", onclick: ask }, "Ask"), h("button", { type: "button", onclick: () => again({ sql: null }) }, "Clear")));
   sql.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) ask(); });
   const shown = h("div", {}, h("p", { class: "soft" }, "Reading…"));
   const unread = (overview.unread ?? []).map((why) => h("p", { class: "note" }, `The tables of a stage cannot be listed: ${why}. \`benchtrail fsck\` lists what is damaged.`));
-  replace(main, h("h1", {}, "Data"), unread, box, parameters.sql ? null : h("div", { class: "row" }, select("Table", names, name, (value) => again({ table: value, cell: null, from: null, sort: null, order: null, contains: null, mark: null })),
-    h("label", {}, "Rows that contain", h("input", { type: "search", value: parameters.contains ?? "", disabled: isFile(), onchange: (e) => again({ contains: e.target.value || null, from: null }) })),
-    h("label", {}, "Columns named like", h("input", { type: "search", value: parameters.named ?? "", placeholder: "ttft, throughput", onchange: (e) => again({ named: e.target.value || null }) }))), shown);
+  replace(main, h("h1", {}, "Data"), unread, box, parameters.sql ? null : h("div", { class: "row" }, select("Table", names, name, (value) => again({ ...other, table: value, cell: null, from: null, sort: null, order: null, contains: null, mark: null })),
+    h("label", {}, "Rows that contain", h("input", { type: "search", value: parameters.contains ?? "", disabled: isFile(), "data-control": "contains", onchange: (e) => again({ contains: e.target.value || null, from: null }) })),
+    h("label", {}, "Columns named like", h("input", { type: "search", value: parameters.named ?? "", placeholder: "ttft, throughput", "data-control": "named", onchange: (e) => again({ named: e.target.value || null }) }))), shown);
   try {
     if (parameters.sql) await answer(shown, study, parameters, again);
     else if (name) await rows(shown, study, name, overview, parameters, again);
@@ -68,7 +70,7 @@ async function rows(shown, study, name, overview, parameters, again) {
   const { sort, onsort } = ordered(parameters, again);
   const entry = overview.tables.find((t) => t.name === name);
   const cell = parameters.cell;
-  const question = isFile() ? { ...(cell && { cell }), ...bounds(parameters) }
+  const question = isFile() ? { ...(cell && { cell }), ...bounds(parameters), ...conditions(parameters) }
     : { ...(cell && { cell }), ...bounds(parameters), ...filtering(parameters), ...sorting(parameters) };
   const found = await table(study, name, question);
   const narrow = firstPage(found, named(found, parameters.named));
@@ -76,10 +78,12 @@ async function rows(shown, study, name, overview, parameters, again) {
   const link = (column, _, row) => (single ? whyLink({ table: name, cell: cell ?? "", row, column: column.name }) : null);
   const part = { ...filtering(parameters), ...sorting(parameters), ...(narrow.columns.length < found.columns.length && { columns: narrow.columns.map((c) => c.name).join(",") }) };
   const files = isFile() ? null : saver(["studies", study, "tables", name], { ...(cell !== undefined && { cell }), ...part }, name, { rows: found.rows_in_all, whole: cell === undefined ? {} : { cell } });
+  const only = Object.entries(conditions(parameters));
   const isRequests = name.endsWith(".requests") && cell !== undefined;
   const [stage] = name.split(".");
   replace(shown, cell !== undefined && cell !== "" ? h("p", {}, "of ", h("a", { href: address(["study", study, "cell", stage], { cell }) }, cellText(stage, cell))) : null,
     found.notes.map((n) => h("p", { class: "note" }, n)), found.metadata?.operator ? h("p", { class: "soft" }, `Made by ${found.metadata.operator}.`) : null, pages(narrow, again),
+    only.length ? h("div", { class: "row" }, h("span", {}, `Only rows with ${only.map(([column, value]) => `${column.slice(3)} ${value}`).join(", ")}.`), h("button", { type: "button", "data-control": "every-row", "data-or": "contains", onclick: () => again({ ...Object.fromEntries(only.map(([column]) => [column, null])), from: null }) }, "All rows")) : null,
     narrow.columns.length < found.columns.length ? h("p", { class: "soft" }, `${narrow.columns.length} of ${plural(found.columns.length, "column")}.`) : null,
     tableView(narrow, { sort, onsort, link, rowLink: isRequests ? (row) => address(["study", study, "request", stage], { cell, row }) : null }), files);
   const mark = parameters.mark === undefined ? -1 : found.rows.indexOf(Number(parameters.mark));
@@ -96,7 +100,8 @@ function named(found, text) {
 }
 
 const sorting = (parameters) => (parameters.sort ? { sort: parameters.sort, order: parameters.order ?? "asc" } : {});
-const filtering = (parameters) => (parameters.contains ? { contains: parameters.contains } : {});
+const conditions = (parameters) => Object.fromEntries(Object.entries(parameters).filter(([name]) => name.startsWith("eq.")));
+const filtering = (parameters) => ({ ...(parameters.contains && { contains: parameters.contains }), ...conditions(parameters) });
 
 // The most rows of one CSV answer.
 const MOST_CSV = 50000;
@@ -111,9 +116,9 @@ function saver(path, parameters, name, { rows: count, whole = null }) {
 
 function pages(found, again) {
   const { from, size, count, rows_in_all: all } = found;
-  const step = (to, text) => h("button", { type: "button", onclick: () => again({ from: to || null, mark: null }) }, text);
+  const step = (to, text, or) => h("button", { type: "button", "data-control": text, "data-or": or, onclick: () => again({ from: to || null, mark: null }) }, text);
   return h("div", { class: "row" }, h("span", {}, all > count ? `rows ${from} to ${from + count} of ${all.toLocaleString("en-US")}` : plural(all, "row")),
-    from > 0 ? step(Math.max(0, from - size), "Earlier") : null, from + count < (found.rows_held ?? all) ? step(from + count, "Later") : null);
+    from > 0 ? step(Math.max(0, from - size), "Earlier", "Later") : null, from + count < (found.rows_held ?? all) ? step(from + count, "Later", "Earlier") : null);
 }
 
 // Any object as text: a log, a descriptor, a record.

@@ -39,8 +39,24 @@ function flat(children) {
   return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false).map((child) => (typeof child === "string" ? plainText(child) : child));
 }
 
+// Replaces what an element holds. A control that had the focus keeps it: the new one of the same name gets it, at once or
+// as soon as it is there. If it does not come back, its neighbour `data-or` gets the focus.
+let sought = null;
+
 export function replace(element, ...children) {
+  const focus = document.activeElement;
+  const own = element.contains(focus) ? focus.dataset?.control : undefined;
+  if (own !== undefined) sought = [own, focus.dataset.or];
   element.replaceChildren(...flat(children));
+  // The reader went on to something else.
+  if (document.activeElement !== document.body) sought = null;
+  for (const name of sought ?? []) {
+    const control = name === undefined ? null : element.querySelector(`[data-control="${CSS.escape(name)}"]`);
+    if (!control) continue;
+    sought = null;
+    control.focus({ preventScroll: true });
+    return;
+  }
 }
 
 // An error and its remedy, in one line.
@@ -60,7 +76,7 @@ export function select(label, options, value, onchange) {
     const [key, text] = Array.isArray(option) ? option : [option, option];
     return h("option", { value: key, selected: key === value }, text);
   });
-  return h("label", {}, label, h("select", { onchange: (event) => onchange(event.target.value) }, list));
+  return h("label", {}, label, h("select", { "data-control": label, onchange: (event) => onchange(event.target.value) }, list));
 }
 
 export function facts(pairs) {

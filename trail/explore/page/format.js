@@ -7,6 +7,7 @@ const decimal = (value, places) => (formats[places] ??= new Intl.NumberFormat("e
 export function digits(value, significant = 4) {
   if (value === null || value === undefined) return "–";
   if (typeof value !== "number") return String(value);
+  if (!Number.isFinite(value)) return "–";
   if (Number.isInteger(value)) return decimal(value, 0);
   const size = Math.abs(value);
   if (size >= 1e6 || size < 1e-4) return value.toExponential(significant - 1);

@@ -1,7 +1,7 @@
 // A stage as a grid of its cells. Each axis is rows, columns, facets or a single label; colour is a column of any
 // table; hatching is a state other than ok. Below are the same cells in the order of their execution.
 
-import { address, amend, cellLink, cellText, h, here, ink, plainText, replace, select, sentence, whyLink } from "./dom.js";
+import { address, amend, cellLink, cellText, h, here, ink, plainText, replace, say, select, sentence, whyLink } from "./dom.js";
 import { get, table } from "./api.js";
 import { kind, scaleOf } from "./colour.js";
 import { betterOf, byLabel, columnWords, digits, moment, plural, seconds, ticks } from "./format.js";
@@ -21,7 +21,7 @@ export async function gridView(main, study) {
   const roles = rolesOf(stage.axes, labels, parameters);
   const tables = overview.tables.filter((t) => !t.lineage && !["requests", "chunks", "prompts"].includes(t.output) && !t.output.endsWith("_telemetry"));
   const source = parameters.colour ?? usualTable(tables, stage) ?? "state";
-  const set = (change) => { amend(change); gridView(main, study); };
+  const set = (change) => { amend(change); gridView(main, study).catch((e) => say(sentence(e))); };
   const colour = await colourOf(study, stage, source, parameters.column);
   const states = new Map();
   for (const cell of stage.cells) states.set(stateOf(cell), (states.get(stateOf(cell)) ?? 0) + 1);

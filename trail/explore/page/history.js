@@ -20,6 +20,10 @@ const MOST_SERIES = 12;
 
 export async function historyView(main, study) {
   const { parameters } = here();
+  if ((await get([])).bundle) {
+    replace(main, h("h1", {}, "History"), h("p", {}, "A bundle has no history: it holds one state of the study. Open the project, with its git repository, to follow a column over commits."));
+    return;
+  }
   const overview = await get(["studies", study]);
   const again = (change) => { amend(change); historyView(main, study).catch((e) => say(e.message)); };
   const tables = followed(overview);

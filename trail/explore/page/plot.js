@@ -51,7 +51,7 @@ function chosenAxis([low, high], log, from, to, count) {
 // A mark, with a shape and a colour for its series.
 function shape(series, x, y, size, attributes, title) {
   const colour = kind(series).fill;
-  const style = { fill: attributes.hollow ? "none" : colour, stroke: colour, "stroke-width": attributes.hollow ? 1.4 : 1, opacity: attributes.opacity ?? 1 };
+  const style = { fill: attributes.hollow ? "none" : colour, stroke: attributes.rim ? "currentColor" : colour, "stroke-width": attributes.hollow ? 1.4 : attributes.rim ? 0.6 : 1, opacity: attributes.opacity ?? 1 };
   const s = size;
   const paths = [null, `M${x - s} ${y - s}h${2 * s}v${2 * s}h${-2 * s}z`, `M${x} ${y - 1.3 * s}L${x + 1.2 * s} ${y + s}H${x - 1.2 * s}z`, `M${x} ${y - 1.4 * s}L${x + 1.4 * s} ${y}L${x} ${y + 1.4 * s}L${x - 1.4 * s} ${y}z`];
   const path = paths[series % 4];
@@ -113,9 +113,10 @@ export function plotOf(panels, { x, y, names = [], width = 900, height = 340, la
       points.forEach((p, k) => { const [px, py] = [ax.at(p[0]).toFixed(1), ay.at(p[1]).toFixed(1)]; d += k === 0 ? `M${px} ${py}` : line.step ? `H${px}V${py}` : `L${px} ${py}`; });
       if (d) clip.append(svg("path", { d, fill: "none", stroke: line.plain ? "currentColor" : kind(line.series).fill, "stroke-width": line.width ?? 1.6, "stroke-dasharray": line.dash ?? DASHES[Math.floor(line.series / 8) % 4], "stroke-linejoin": "round", opacity: line.opacity ?? 1 }));
     }
-    for (const mark of panel.marks ?? []) {
+    // Small marks come last, so that a large one hides none of them.
+    for (const mark of [...(panel.marks ?? [])].sort((a, b) => Boolean(a.small) - Boolean(b.small))) {
       if (!ax.fits(mark.x) || !ay.fits(mark.y) || !within([mark.x])) continue;
-      const drawn = shape(mark.series, ax.at(mark.x), ay.at(mark.y), mark.small ? 2 : 3.6, { hollow: mark.hollow, opacity: mark.opacity }, quiet ? null : mark.title);
+      const drawn = shape(mark.series, ax.at(mark.x), ay.at(mark.y), mark.small ? 2 : 3.6, { hollow: mark.hollow, opacity: mark.opacity, rim: mark.small }, quiet ? null : mark.title);
       // Small marks are numerous: the pointer opens them, and the keyboard has the table below the plot.
       if (mark.href && mark.small) {
         drawn.setAttribute("cursor", "pointer");

@@ -20,7 +20,6 @@ export async function plotsView(main, study) {
   // A span of one quantity has no meaning for another.
   const again = (change) => { amend(ACROSS.some((name) => name in change) ? { span: null, ...change } : change); plotsView(main, study).catch((e) => say(e.message)); };
   const shown = h("div", {}, h("p", { class: "soft" }, "Reading…"));
-  const focus = document.activeElement?.dataset?.control;
   replace(main, h("h1", {}, "Plots"), h("div", { class: "row" },
     select("Plot", KINDS_OF_PLOT, kind, (plot) => again({ plot, x: null, y: null, table: null })),
     loads.length > 1 ? select("Stage", loads.map((s) => s.name), stage?.name, (name) => again({ stage: name, series: null, facet: null })) : null), shown);
@@ -31,7 +30,6 @@ export async function plotsView(main, study) {
   } catch (error) {
     replace(shown, alertOf(error));
   }
-  if (focus) main.querySelector(`[data-control="${focus}"]`)?.focus();
 }
 
 // The common parts of all plots: a picture, its downloads, and its rows as a table for readers who cannot see it.
@@ -74,7 +72,7 @@ function spanControls(name, span, choose, counts) {
     if (from.value !== "" && to.value !== "" && asked[1] > asked[0]) choose(asked);
   }
   const [n, all] = span ? counts() : [0, 0];
-  return h("div", { class: "row" }, h("label", {}, `${name}, from`, from), h("label", {}, "to", to), span ? h("button", { type: "button", "data-control": "span-all", onclick: () => choose(null) }, "All") : null,
+  return h("div", { class: "row" }, h("label", {}, `${name}, from`, from), h("label", {}, "to", to), span ? h("button", { type: "button", "data-control": "span-all", "data-or": "span-from", onclick: () => choose(null) }, "All") : null,
     h("p", { class: "soft", role: "status" }, span ? `${n.toLocaleString("en-US")} of ${plural(all, "row")} of the table are in the span.` : "Drag over a plot to choose a span."));
 }
 
@@ -160,7 +158,7 @@ function pointsOf({ read, axes }, roles, kept, x, y) {
   return { points, means: means.sort((a, b) => byLabel(a.along, b.along)) };
 }
 
-function panelsOf(points, means, roles, { link, titles, frontier: ways }) {
+function panelsOf(points, means, roles, { link, rowsOf, titles, frontier: ways }) {
   const distinct = (key) => [...new Set(points.map((p) => p[key]))].sort(byLabel);
   const [series, facets] = [distinct("series"), distinct("facet")];
   const several = means.some((m) => m.n > 1);
@@ -170,10 +168,19 @@ function panelsOf(points, means, roles, { link, titles, frontier: ways }) {
     const lines = ways ? [{ series: 0, plain: true, dash: "5 3", points: own.filter((m) => !beaten.has(m)).sort((a, b) => a.x - b.x || a.y - b.y).map((m) => [m.x, m.y]) }]
       : roles.along ? series.map((s, k) => ({ series: k, points: own.filter((m) => m.series === s).map((m) => [m.x, m.y]) })) : [];
     const marks = [...(several ? points.filter((p) => p.facet === facet).map((p) => ({ series: series.indexOf(p.series), x: p.x, y: p.y, small: true, opacity: 0.7, title: titles(p), href: link(p) })) : []),
-      ...own.map((m) => ({ series: series.indexOf(m.series), x: m.x, y: m.y, hollow: beaten.has(m), text: ways && !beaten.has(m) && m.along !== null ? String(m.along) : null, title: titles(m), href: m.n === 1 ? link(m) : null }))];
+      ...own.map((m) => ({ series: series.indexOf(m.series), x: m.x, y: m.y, hollow: beaten.has(m), text: ways && !beaten.has(m) && m.along !== null ? String(m.along) : null, title: titles(m), href: m.n === 1 ? link(m) : rowsOf(m) }))];
     return { name: facet === null ? "" : labelled(roles.facet, facet), lines, marks };
   });
   return { panels, names: series.map((s, k) => ({ series: k, text: s === null ? "" : labelled(roles.series, s) })), several };
+}
+
+// The address of the rows whose mean a mark is.
+function rowsBehind({ study }, found, roles, kept) {
+  return (mark) => {
+    const labels = [["series", roles.series], ["facet", roles.facet], ["along", roles.along]].filter(([, axis]) => axis).map(([key, axis]) => [axis, mark[key]]);
+    const all = [...labels, ...kept.map((k) => [k.axis, k.label])].map(([axis, label]) => [`eq.${axis}`, String(label ?? "")]);
+    return address(["study", study, "data"], { table: found.name, ...Object.fromEntries(all) });
+  };
 }
 
 // Whether one is as good in both columns and better in one. Marks at the same place do not beat each other.
@@ -196,7 +203,7 @@ async function trade(context) {
   const { points, means } = pointsOf(found, roles, kept, (i) => x.values[i], (i) => y.values[i]);
   const titles = (p) => `${[p.series !== null ? labelled(roles.series, p.series) : "", p.facet !== null ? labelled(roles.facet, p.facet) : "", p.along !== null ? `${roles.along} ${p.along}` : "", p.n > 1 ? `mean of ${p.n}` : p.repeat].filter(Boolean).join(", ")}: ${digits(p.x)} ${x.unit ?? ""}, ${digits(p.y)} ${y.unit ?? ""}`;
   const link = (p) => address(["study", study, "data"], { table: found.name, cell: "", from: Math.max(0, found.read.rows[p.i] - 5), mark: found.read.rows[p.i] });
-  const { panels, names, several } = panelsOf(points, means, roles, { link, titles });
+  const { panels, names, several } = panelsOf(points, means, roles, { link, rowsOf: rowsBehind(context, found, roles, kept), titles });
   const options = numeric.map((c) => [c.name, unitText(c)]);
   const flip = (axis) => again({ log: [...new Set(logs.includes(axis) ? logs.filter((l) => l !== axis) : [...logs, axis])].filter(Boolean).join(",") || null });
   const check = (axis, text) => h("label", { class: "inline" }, h("input", { type: "checkbox", checked: logs.includes(axis), onchange: () => flip(axis), "data-control": `log-${axis}` }), text);
@@ -205,7 +212,7 @@ async function trade(context) {
     rows: () => points.map((p) => [...found.axes.map((a) => found.read.at(a.axis, p.i)), p.x, p.y]),
     controls: [found.tables.length > 1 ? select("Table", found.tables, found.name, (name_) => again({ table: name_, x: null, y: null })) : null, select("Across", options, x.name, (name_) => again({ x: name_ })), select("Up", options, y.name, (name_) => again({ y: name_ })), ...axisControls(found.axes, roles, again), ...controls, check("x", "log across"), check("y", "log up")],
     across: found.axes.length, picture: (width, span) => plotOf(panels, { x: { label: `${unitText(x)}${logs.includes("x") ? ", log" : ""}${better(x.name)}`, log: logs.includes("x"), zero: true, span }, y: { label: `${unitText(y)}${logs.includes("y") ? ", log" : ""}${better(y.name)}`, log: logs.includes("y") }, names, width, label: `${unitText(y)} against ${unitText(x)}, ${plural(points.length, "cell")}; the same as a table follows` }),
-    notes: [`${several ? `Small: ${plural(points.length, "measured cell")}; large: the mean over repetitions` : `Each mark is a cell (${points.length})`}${roles.along ? `; a line runs along ${roles.along}` : ""}. A mark opens its row.`, ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
+    notes: [`${several ? `Small: ${plural(points.length, "measured cell")}; large: the mean over repetitions` : `Each mark is a cell (${points.length})`}${roles.along ? `; a line runs along ${roles.along}` : ""}. A mark opens ${several ? "its rows" : "its row"}.`, ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
     figure: figureText({ kind: "scatter", name: `${y.name}_over_${x.name}`, table: found.name, x: x.name, y: y.name, series: roles.series, facet: roles.facet, logX: logs.includes("x"), logY: logs.includes("y"), kept, title: `${words(y)} against ${words(x)}`, caption: "Each mark is a measured cell." }),
   });
 }
@@ -229,7 +236,7 @@ async function frontier(context) {
   const titles = (p) => `${[p.series, p.facet, p.along !== null ? `${roles.along} ${p.along}` : null].filter((t) => t !== null).join(", ")}: ${digits(p.x)} tok/s per user, ${digits(p.y)} ${yLabel}`;
   const link = (p) => address(["study", study, "data"], { table: found.name, cell: "", from: Math.max(0, found.read.rows[p.i] - 5), mark: found.read.rows[p.i] });
   const ways = ["higher", cost ? "lower" : "higher"];
-  const { panels, names, several } = panelsOf(points, means, roles, { link, titles, frontier: ways });
+  const { panels, names, several } = panelsOf(points, means, roles, { link, rowsOf: rowsBehind(context, found, roles, kept), titles, frontier: ways });
   const number = (key, text, step) => h("label", {}, text, h("input", { type: "number", min: "0", step, size: "8", value: parameters[key] ?? "", "data-control": key, onchange: (e) => again({ [key]: e.target.value || null }) }));
   put(context, {
     title: cost ? "Cost against speed for a user" : "Output per GPU against speed for a user", columns: [...found.axes.map((a) => a.axis), "tok/s per user", yLabel],

@@ -6,6 +6,10 @@ import { plural } from "./format.js";
 
 export async function reportView(main, study) {
   const { parameters } = here();
+  if ((await get(["studies", study])).report === false) {
+    replace(main, h("h1", {}, "Report"), h("p", {}, "This study has no report. An experiment with a stage of kind ", h("code", {}, "report"), " has one once it has run."));
+    return;
+  }
   const report = await get(["studies", study, "report"], parameters.report ? { cell: parameters.report } : {});
   const byLine = new Map();
   for (const number of report.numbers) {

@@ -42,7 +42,7 @@ export async function studiesView(main) {
     return {
       study, text: [title, about.question, about.title, study.lock, study.trail, states, claims, ...(about.engines ?? []), ...(about.hosts ?? [])].join(" ").toLowerCase(),
       row: h("tr", {}, several ? h("td", { class: "screen" }, box) : null,
-        h("td", { class: "long question" }, h("a", { href: address(["study", study.id]) }, title), " ", h("a", { class: "screen", href: address(["study", study.id, "report"]), "aria-label": `Report of ${title}` }, "report"),
+        h("td", { class: "long question" }, h("a", { href: address(["study", study.id]) }, title), " ", study.report === false ? null : h("a", { class: "screen", href: address(["study", study.id, "report"]), "aria-label": `Report of ${title}` }, "report"),
           about.question ? h("div", { class: "soft", title: about.question.length > QUESTION ? about.question : null }, shortened(about.question)) : null, h("div", { class: "soft digest screen" }, study.lock)),
         h("td", { class: "few" }, claims || "none"), h("td", { class: "few" }, states),
         h("td", { class: "number" }, study.measurements.toLocaleString("en-US"), study.measured_again ? h("div", { class: "soft" }, `${study.measured_again.toLocaleString("en-US")} again`) : null),

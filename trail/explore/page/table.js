@@ -9,7 +9,7 @@ export function tableView(reply, { link = () => null, sort = null, onsort = null
   const heading = reply.columns.map((column, i) => {
     const mark = sort?.column === column.name ? (sort.descending ? " ↓" : " ↑") : "";
     const name = onsort
-      ? h("button", { type: "button", onclick: () => onsort(column.name) }, column.name + mark)
+      ? h("button", { type: "button", "data-control": `sort ${column.name}`, onclick: () => onsort(column.name) }, column.name + mark)
       : column.name + mark;
     const state = sort?.column === column.name ? (sort.descending ? "descending" : "ascending") : null;
     return h("th", { scope: "col", class: numeric[i] ? "number" : null, title: column.description, "aria-sort": state },

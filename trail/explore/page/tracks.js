@@ -19,6 +19,7 @@ export function chart(tracks, whole, { onspan, label, onpoint = null }) {
   let span = whole;
   let drag = null;
   let pointed = null;
+  let dragged = false;
   const scaleX = () => {
     const width = canvas.clientWidth - LEFT - RIGHT;
     return { x: (t) => LEFT + ((t - span[0]) / (span[1] - span[0])) * width, t: (x) => span[0] + ((x - LEFT) / width) * (span[1] - span[0]) };
@@ -53,7 +54,7 @@ export function chart(tracks, whole, { onspan, label, onpoint = null }) {
   let waiting = false;
   const soon = () => { if (!waiting) { waiting = true; requestAnimationFrame(() => { waiting = false; paint(); }); } };
   const at = (event) => event.clientX - canvas.getBoundingClientRect().left;
-  canvas.addEventListener("pointerdown", (event) => { drag = { from: at(event), to: at(event) }; canvas.setPointerCapture(event.pointerId); });
+  canvas.addEventListener("pointerdown", (event) => { dragged = false; drag = { from: at(event), to: at(event) }; canvas.setPointerCapture(event.pointerId); });
   canvas.addEventListener("pointermove", (event) => {
     if (drag) drag.to = at(event);
     pointed = at(event) >= LEFT ? at(event) : null;
@@ -66,9 +67,12 @@ export function chart(tracks, whole, { onspan, label, onpoint = null }) {
     const [from, to] = [Math.min(drag.from, drag.to), Math.max(drag.from, drag.to)].map((p) => scaleX().t(Math.max(p, LEFT)));
     const far = Math.abs(drag.to - drag.from) > 4;
     drag = null;
+    dragged = far;
     if (far) onspan([Math.max(from, whole[0]), Math.min(to, whole[1])]);
     soon();
   });
+  // The end of a drag is no click.
+  canvas.addEventListener("click", (event) => { if (dragged) event.stopImmediatePropagation(); dragged = false; });
   canvas.addEventListener("dblclick", () => onspan(null));
   canvas.addEventListener("keydown", (event) => {
     const part = (span[1] - span[0]) / 4;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -193,7 +194,7 @@ impl Site {
             ["activity"] => activity::activity(study, ask, &self.store),
             ["contrast"] => contrast::contrast(study, ask, &self.store),
             // The folder of a bundle comes from others, and it has no commits of its own.
-            ["history"] if self.root.join("manifest.json").is_file() => Err(Failure::nothing(
+            ["history"] if self.is_bundle() => Err(Failure::nothing(
                 "a bundle has no history",
                 "open the project of the study, with its git repository",
             )),
@@ -210,6 +211,11 @@ impl Site {
         }
     }
 
+    /// Returns whether the site is a published bundle.
+    fn is_bundle(&self) -> bool {
+        self.root.join("manifest.json").is_file()
+    }
+
     pub(crate) fn about(&self) -> Reply {
         let name = self.root.file_name().map(|n| n.to_string_lossy());
         let value = json!({
@@ -217,6 +223,7 @@ impl Site {
             "version": env!("CARGO_PKG_VERSION"),
             "api": 1,
             "project": name,
+            "bundle": self.is_bundle(),
         });
         Reply::json(&value, Freshness::Tagged)
     }
@@ -255,8 +262,17 @@ impl Site {
     /// Reads a lock, unless it has not changed since the last time.
     fn read(&self, path: &Path) -> Result<Arc<Study>, Failure> {
         let id = id_of(&self.root, path);
-        let bytes = artifacts::regular::read(path)
-            .map_err(|e| Failure::store(format!("{}: {e}", path.display())))?;
+        let bytes = artifacts::regular::read(path).map_err(|e| {
+            let shown = path.strip_prefix(&self.root).unwrap_or(path).display();
+            match e.kind() {
+                // Its results are still in the store.
+                io::ErrorKind::NotFound => Failure::nothing(
+                    format!("the lock {shown} is gone"),
+                    "run its experiment again: `benchtrail run` takes the measured cells from the store and writes the lock",
+                ),
+                _ => Failure::store(format!("{shown}: {e}")),
+            }
+        })?;
         let digest = Digest::of(&bytes);
         let kept = lock(&self.studies).get(&id).cloned();
         if let Some(cached) = kept.filter(|cached| cached.digest == digest) {
