@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { open, page } from "./chromium.mjs";
 import { damaged } from "./damaged.mjs";
 import { fuzz } from "./fuzz.mjs";
@@ -415,6 +415,21 @@ try {
     assert.match(await text(), /enters no statistic: gate/);
     await p.go(`${base}${back}`);
   });
+  await check("a drag is no click", async () => {
+    const cell = await p.evaluate("location.hash");
+    await p.until("document.querySelector('main canvas')");
+    const [left, top, wide] = await p.evaluate("(() => { const e = document.querySelector('main canvas'); e.scrollIntoView({ block: 'center' }); const b = e.getBoundingClientRect(); return [b.left, b.top, b.width]; })()");
+    const mouse = (type, x) => p.send("Input.dispatchMouseEvent", { type, x, y: top + 20, button: "left", buttons: 1, clickCount: 1 });
+    await mouse("mousePressed", left + 140);
+    for (let x = 160; x < wide - 20; x += 80) await mouse("mouseMoved", left + x);
+    await mouse("mouseReleased", left + wide - 20);
+    await pause(200);
+    assert.match(await p.evaluate("location.hash"), /\/cell\//);
+    // A span that is no span is the whole cell.
+    await p.go(`${base}${cell.replace(/[?&](from|to)=\d+/g, "")}&from=abc&to=def`);
+    assert.match(await text(), /Figures of the cell|Requests over time/);
+    await p.go(`${base}${cell}`);
+  });
   await check("the figures of a span", async () => {
     // The figures are those of the span, and `0` in the tracks returns to the whole cell.
     await p.until("document.querySelector('main h2') && [...document.querySelectorAll('main h2')].some((h) => h.textContent === 'Figures of the span')");
@@ -556,6 +571,48 @@ try {
     const report = readFileSync(`${project}/reports/simulated/report.md`, "utf8");
     assert.equal((report.match(/^!\[/gm) ?? []).length, figures.length, "every figure is in the report");
   });
+  await check("the rows behind a mean", async () => {
+    await p.go(`${GRID}/plots`);
+    await p.until("document.querySelector('main .plot svg a')");
+    assert.match(await text(), /A mark opens its rows/);
+    await p.evaluate("document.querySelector('main .plot svg a').dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true }))");
+    await p.until("location.hash.includes('eq.clients=') && document.querySelector('main tbody tr')");
+    assert.equal(await p.evaluate("document.querySelectorAll('main tbody tr').length"), 2);
+    assert.match(await text(), /Only rows with/);
+    await p.evaluate("[...document.querySelectorAll('main button')].find((b) => b.textContent === 'All rows').click()");
+    await p.until("!location.hash.includes('eq.') && document.querySelectorAll('main tbody tr').length > 2");
+  });
+  await check("the focus stays on what was changed", async () => {
+    const turn = async (name) => {
+      const control = `[data-control=${JSON.stringify(name)}]`;
+      await p.until(`document.querySelector(${JSON.stringify(control)})`);
+      await p.evaluate(`(() => { const e = document.querySelector(${JSON.stringify(control)}); e.focus(); if (e.tagName === "SELECT") { e.selectedIndex = e.selectedIndex ? 0 : 1; e.dispatchEvent(new Event("change")); } else e.click(); })()`);
+      await p.until(`document.activeElement?.dataset?.control === ${JSON.stringify(name)}`);
+    };
+    for (const [view, names] of [["", ["clients", "Colour", "Line"]], ["/plots", ["Across", "Colour by"]], ["/compare", ["Axis"]], ["/data?table=results.cells", ["sort clients", "Later", "Table"]]]) {
+      await p.go(GRID + view);
+      for (const name of names) await turn(name);
+    }
+  });
+  await check("what is shown is what is saved", async () => {
+    await p.go(`${GRID}/data?table=results.cells&contains=alpha&sort=clients&order=desc&named=throughput`);
+    await p.until("document.querySelector('main tbody tr')");
+    await p.evaluate("[...document.querySelectorAll('main button')].find((b) => b.textContent === 'Save as CSV').click()");
+    while (!p.asked.at(-1).includes("format=csv")) await pause(50);
+    const { searchParams } = new URL(p.asked.at(-1));
+    assert.deepEqual(["contains", "sort", "order"].map((name) => searchParams.get(name)), ["alpha", "clients", "desc"]);
+    assert.match(searchParams.get("columns"), /^engine,.*output_throughput/);
+  });
+  await check("cells that a gate excluded enter no curve", async () => {
+    const cells = await (await fetch(`${base}api/v1/studies/experiments~planted-grid.smoke/cells`)).json();
+    const excluded = cells.stages.find((s) => s.name === "grid").cells.filter((c) => c.excluded).length;
+    await p.go(`${GRID}/plots?plot=goodput&only.workload=long-prefill`);
+    await p.until("document.querySelector('main .plot svg')");
+    assert.match(await text(), /Of \d+ cells, without .*that a gate excluded/);
+    await p.go(`${base}#/studies`);
+    await p.until("document.querySelector('main tbody tr')");
+    assert.match(await text(), new RegExp(`${excluded} excluded by a gate`));
+  });
   await check("two labels side by side", async () => {
     await p.go(`${GRID}/compare`);
     await p.until("document.querySelector('main .plot svg')");
@@ -593,6 +650,34 @@ try {
     await p.evaluate("[...document.querySelectorAll('main select')].at(-1).selectedIndex = 1; [...document.querySelectorAll('main select')].at(-1).dispatchEvent(new Event('change'))");
     await p.until("location.hash.includes('only=') && document.querySelectorAll('main tbody tr').length === 3");
   });
+  await check("a study that ran again, and a lock that is gone", async () => {
+    const [lock, kept] = [`${project}/experiments/followed.smoke.lock`, readFileSync(`${project}/experiments/followed.smoke.lock`)];
+    await p.go(`${base}#/study/experiments~followed.smoke`);
+    const trail = () => p.evaluate("document.querySelector('main .digest').textContent");
+    const before = await trail();
+    writeFileSync(`${project}/experiments/followed.yaml`, yaml.replace("experiment: simulated", "experiment: followed").replace("seed: 164", "seed: 9"));
+    assert.equal(run("run", "experiments/followed.yaml", "--smoke", "--quiet").status, 0);
+    await p.go(`${base}#/study/experiments~followed.smoke/report`);
+    assert.match(await text(), /This study has no report/);
+    await p.go(`${base}#/study/experiments~followed.smoke`);
+    assert.notEqual(await trail(), before, "the page shows the new results without a reload");
+    rmSync(lock);
+    await p.go(`${base}#/study/experiments~followed.smoke/data`);
+    assert.match(await text(), /followed.smoke.lock is gone[^]*benchtrail run/);
+    writeFileSync(lock, kept);
+    p.troubles.splice(0, p.troubles.length, ...p.troubles.filter((t) => !/^Failed to load resource/.test(t)));
+  });
+  await check("an explorer that stopped", async () => {
+    const own = await serve(project);
+    await p.go(own);
+    const server = servers.pop();
+    server.kill();
+    await new Promise((done) => { server.exitCode === null && server.signalCode === null ? server.once("exit", done) : done(); });
+    await p.go(`${own}#/study/experiments~simulated`);
+    assert.match(await text(), /does not answer[^]*start it again[^]*benchtrail explore/);
+    await p.go(`${base}#/studies`);
+    p.troubles.splice(0, p.troubles.length, ...p.troubles.filter((t) => !/^Failed to load resource/.test(t)));
+  });
   await check("markup as labels", async () => {
     await p.go(`${base}#/study/experiments~hostile.smoke`);
     assert.ok((await text()).includes(HOSTILE));
@@ -620,6 +705,9 @@ try {
       await p.until(`document.querySelector(${JSON.stringify(wanted)})`);
       assert.equal(await p.evaluate("document.querySelectorAll('.error').length"), 0, view);
     }
+    await p.go(`${study}/history`);
+    assert.match(await text(), /A bundle has no history/);
+    assert.equal(await p.evaluate("document.querySelectorAll('.error').length"), 0, "no error");
     // What was left out on purpose is no damage.
     await p.go(`${study}/data?table=ladder.chunks`);
     await p.until("document.querySelector('main .error')");

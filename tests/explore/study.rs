@@ -335,6 +335,30 @@ fn a_folder_of_load_says_when_it_was_measured_and_not_when_it_was_read() {
 }
 
 #[test]
+fn a_lock_that_is_gone_is_named_with_what_to_do() {
+    let project = Project::copy_of(grid());
+    let explorer = Explorer::of(&project, &[]);
+    let digest = explorer.get(GRID).json()["lock_digest"].clone();
+    let lock = project.path().join("experiments/planted-grid.smoke.lock");
+    let text = fs::read(&lock).expect("a lock");
+    fs::remove_file(&lock).expect("it can be removed");
+    let gone = explorer.get(GRID);
+    let error = gone.json();
+    assert_eq!(gone.status, 404, "{error}");
+    assert_eq!(
+        error["error"],
+        "the lock experiments/planted-grid.smoke.lock is gone"
+    );
+    assert!(
+        error["hint"]
+            .as_str()
+            .is_some_and(|hint| hint.contains("benchtrail run"))
+    );
+    fs::write(&lock, text).expect("it can be written");
+    assert_eq!(explorer.get(GRID).json()["lock_digest"], digest);
+}
+
+#[test]
 fn a_published_bundle_is_explored_as_it_is() {
     let project = Project::copy_of(grid());
     let publish = [
@@ -355,6 +379,7 @@ fn a_published_bundle_is_explored_as_it_is() {
         number[0], number[1]
     );
     assert_eq!(explorer.get(&why).json()["doubts"], serde_json::json!([]));
+    assert_eq!(explorer.get("/api/v1").json()["bundle"], true);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 const RAMP = [[0, 32, 77], [60, 77, 110], [124, 123, 120], [187, 173, 108], [255, 234, 70]];
 const KINDS = ["#0072b2", "#d55e00", "#009e73", "#b0529b", "#8a6d00", "#3b8fc4", "#a0522d", "#767676"];
+export const COLOURS = KINDS.length;
 
 // Black or white, whichever is more readable on a colour (the threshold is WCAG's relative luminance at which both have
 // the same contrast).
@@ -26,7 +27,7 @@ export function kind(index) {
 
 // The colour of a request by its status.
 export function statusColour(status) {
-  return { ok: "track", timeout: "track-2", hung: "track-2", cancelled: "soft" }[status] ?? "bad";
+  return { ok: "track", timeout: "track-2", hung: "track-3", cancelled: "soft" }[status] ?? "bad";
 }
 
 // A scale over values: numbers by size, other labels by category.

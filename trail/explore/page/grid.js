@@ -13,6 +13,7 @@ let watch = null;
 
 export async function gridView(main, study) {
   const { parameters } = here();
+  const path = location.hash.split("?")[0];
   const [overview, cells] = await Promise.all([get(["studies", study]), get(["studies", study, "cells"])]);
   const { stages } = cells;
   if (!stages.some((s) => s.cells.length)) throw Object.assign(new Error("the study has no cells yet"), { hint: "`benchtrail run` with its experiment measures them." });
@@ -27,6 +28,9 @@ export async function gridView(main, study) {
   for (const cell of stage.cells) states.set(stateOf(cell), (states.get(stateOf(cell)) ?? 0) + 1);
   const compared = await comparisonsOf(study, overview, stages);
   const single = stage.axes.flatMap((axis, i) => (labels[i].length === 1 ? [`${axis} ${labels[i][0]}`] : []));
+  const executed = await strip(study, stage, labels, overview.replicates ?? [], parameters, set);
+  // Meanwhile, the reader may have opened another view.
+  if (location.hash.split("?")[0] !== path) return;
   const chooser = stage.axes.map((axis, i) => labels[i].length > 1 && select(axis, [["rows", "rows"], ["columns", "columns"], ["facet", "facets"], ...labels[i].map((l, k) => [`=${k}`, `only ${l}`])], roles[i], (value) => set({ [`axis.${axis}`]: value })));
   replace(main,
     h("h1", {}, overview.profile ? `${overview.experiment} (${overview.profile})` : overview.experiment),
@@ -39,7 +43,7 @@ export async function gridView(main, study) {
     unreadRecords(stages),
     legend(colour, stage, states),
     gridOf(study, stage, labels, roles, colour),
-    await strip(study, stage, labels, overview.replicates ?? [], parameters, set));
+    executed);
   fit(main);
   // Boxes are as wide as the window allows, so their width changes with the window.
   const drawn = main.clientWidth;
@@ -178,20 +182,21 @@ function gridOf(study, stage, labels, roles, colour) {
     const [rows, columns] = [used(rowAxes), used(columnAxes)];
     // Boxes take the available width, up to the point where a number in them is readable.
     // The text of a reader who asked for larger letters needs larger boxes.
-    const room = (document.getElementById("main").clientWidth - 60 - 100 * rowAxes.length * enlarged()) / columns.length - 3;
+    const room = (document.getElementById("main").clientWidth - 60 - 100 * Math.max(1, rowAxes.length) * enlarged()) / columns.length - 3;
     const width = Math.round(Math.min(Math.max(room, (columns.length <= 12 ? 56 : 30) * enlarged()), 64 * enlarged()));
     // Either every box has its number or none has.
     const legible = list.reduce((most, c) => Math.max(most, lettersOf(colour.value(c))), 0) * enlarged() <= width - 2;
-    const corner = (depth) => rowAxes.map((r, i) => {
+    // Without rows, the names of the axes stand before their labels.
+    const corner = (depth) => (!rowAxes.length ? h("td", { class: "side" }, h("span", { class: "across" }, `${stage.axes[columnAxes[depth]]} →`)) : rowAxes.map((r, i) => {
       const own = depth === columnAxes.length - 1 ? stage.axes[r] : "";
       // The name of an axis stands once beside its labels: repeated above each, it would be wider than the boxes.
       const across = i === rowAxes.length - 1 ? h("span", { class: "across" }, `${stage.axes[columnAxes[depth]]} →`) : null;
       return own ? h("th", { class: i ? null : "side" }, across ? h("span", { class: "corner" }, h("span", {}, own), across) : own) : h("td", { class: i ? null : "side" }, across);
-    });
+    }));
     const head = columnAxes.map((axis, depth) => h("tr", {}, corner(depth),
-      runs(columns, depth).map(([label, span]) => h("th", { scope: "colgroup", colspan: span, title: `${stage.axes[axis]} ${label}` }, h("span", { class: "name", style: { "max-width": `max(9ch, ${span} * ${rem(width)} - 16px)` } }, rowAxes.length ? String(label) : `${stage.axes[axis]} ${label}`)))));
+      runs(columns, depth).map(([label, span]) => h("th", { scope: "colgroup", colspan: span, title: `${stage.axes[axis]} ${label}` }, h("span", { class: "name", style: { "max-width": `max(9ch, ${span} * ${rem(width)} - 16px)` } }, String(label))))));
     const starts = rowAxes.map((_, depth) => new Map(runsAt(rows, depth)));
-    const body = rows.map((row, r) => h("tr", {}, row.map((label, depth) => (starts[depth].has(r) ? h("th", { scope: "rowgroup", rowspan: starts[depth].get(r), class: depth ? null : "side" }, h("span", { class: "name" }, String(label))) : null)),
+    const body = rows.map((row, r) => h("tr", {}, rowAxes.length || !columnAxes.length ? null : h("td", {}), row.map((label, depth) => (starts[depth].has(r) ? h("th", { scope: "rowgroup", rowspan: starts[depth].get(r), class: depth ? null : "side" }, h("span", { class: "name" }, String(label))) : null)),
       columns.map((column) => cellBox(study, stage, found.get(JSON.stringify(row) + JSON.stringify(column)), colour, legible))));
     const name = facet.map((label, i) => `${stage.axes[facetAxes[i]]} ${label}`).join(", ");
     return h("section", {}, name ? h("h2", {}, name) : null, h("div", { class: rows.length > 30 ? "scroll tall" : "scroll", tabindex: "0", role: "region", "aria-label": `Cells ${name}` }, h("table", { class: columns.length > 14 ? "cellmap dense" : "cellmap", style: { "--w": rem(width), "--columns": String(columns.length) } }, h("thead", {}, head), h("tbody", {}, body))));
@@ -325,5 +330,5 @@ function drawStrip(canvas, executed, loads, known, colour) {
   context.stroke();
   context.fillStyle = ink("soft");
   context.font = "11px system-ui";
-  for (const at of ticks(0, executed.length, 6)) if (at < executed.length) context.fillText(String(Math.round(at) + 1), at * step, height - 2);
+  for (const at of ticks(0, executed.length, 6)) if (Number.isInteger(at) && at < executed.length) context.fillText(String(at + 1), at * step, height - 2);
 }

@@ -2,12 +2,28 @@
 // export, so every colour is an attribute, and text has the colour of the page around it.
 
 import { h, svg } from "./dom.js";
-import { kind } from "./colour.js";
+import { COLOURS, kind } from "./colour.js";
 import { digits, ticks } from "./format.js";
 
 const PAD = { left: 62, right: 22, top: 22, bottom: 46 };
 let clips = 0;
 const DASHES = ["", "6 3", "2 3", "8 3 2 3"];
+const dashOf = (series) => DASHES[Math.floor(series / COLOURS) % 4];
+
+// The width of a text of a plot.
+const ruler = h("canvas").getContext("2d");
+const widthOf = (text) => { ruler.font = "11px system-ui, sans-serif"; return ruler.measureText(text).width; };
+
+// A text that is wider than its room keeps its ends.
+function fitting(room, text) {
+  if (widthOf(text) <= room) return text;
+  const letters = [...text];
+  for (let most = letters.length - 1; most > 2; most -= 1) {
+    const shown = `${letters.slice(0, Math.ceil(most * 0.6)).join("")}…${letters.slice(letters.length - Math.floor(most * 0.4)).join("")}`;
+    if (widthOf(shown) <= room) return shown;
+  }
+  return `${letters[0]}…`;
+}
 
 // The ticks of a logarithmic axis: 1, 2 and 5 of each decade, or only the decades if there are many.
 export function logTicks(low, high) {
@@ -19,8 +35,10 @@ export function logTicks(low, high) {
   return list.length > 1 ? list : ticks(low, high, 4);
 }
 
-function axisOf(values, log, from, to, count, { zero, steps, whole, span }) {
+function axisOf(values, log, from, to, count, { zero, steps, whole, span, names }) {
   let [low, high] = [Infinity, -Infinity];
+  // Labels that are no numbers stand at 1, 2, ….
+  if (names) return { ...linear(0.5, names.length + 0.5, from, to), ticks: names.map((_, i) => i + 1), fits: () => true };
   // A selected span becomes the axis.
   if (span) return chosenAxis(span, log, from, to, count);
   for (const v of values) if (Number.isFinite(v) && (!log || v > 0)) { low = Math.min(low, v); high = Math.max(high, v); }
@@ -54,7 +72,8 @@ function shape(series, x, y, size, attributes, title) {
   const style = { fill: attributes.hollow ? "none" : colour, stroke: attributes.rim ? "currentColor" : colour, "stroke-width": attributes.hollow ? 1.4 : attributes.rim ? 0.6 : 1, opacity: attributes.opacity ?? 1 };
   const s = size;
   const paths = [null, `M${x - s} ${y - s}h${2 * s}v${2 * s}h${-2 * s}z`, `M${x} ${y - 1.3 * s}L${x + 1.2 * s} ${y + s}H${x - 1.2 * s}z`, `M${x} ${y - 1.4 * s}L${x + 1.4 * s} ${y}L${x} ${y + 1.4 * s}L${x - 1.4 * s} ${y}z`];
-  const path = paths[series % 4];
+  // After all colours, each has another shape.
+  const path = paths[(series + Math.floor(series / COLOURS)) % 4];
   const body = title ? svg("title", {}, title) : null;
   return path ? svg("path", { d: path, ...style }, body) : svg("circle", { cx: x, cy: y, r: 1.1 * s, ...style }, body);
 }
@@ -62,8 +81,8 @@ function shape(series, x, y, size, attributes, title) {
 // Draws panels: [{ name, lines: [{ series, points: [[x, y]], step, dash, width, colour }], marks: [{ series, x, y, hollow, small, title, href, text }], rules: [{ x, text }] }].
 export function plotOf(panels, { x, y, names = [], width = 900, height = 340, label, across: most = 3, quiet = false }) {
   // As many as fit, and no row with a single panel where two rows can share them.
-  const fitting = Math.max(1, Math.min(panels.length, Math.floor(width / 300), width > 1500 ? most + 1 : most));
-  const down = Math.ceil(panels.length / fitting);
+  const columns = Math.max(1, Math.min(panels.length, Math.floor(width / 300), width > 1500 ? most + 1 : most));
+  const down = Math.ceil(panels.length / columns);
   const across = Math.max(1, Math.ceil(panels.length / Math.max(1, down)));
   const tall = panels.length > 1 ? Math.max(180, Math.round(height * 0.72)) : height;
   const wide = width / across;
@@ -95,9 +114,10 @@ export function plotOf(panels, { x, y, names = [], width = 900, height = 340, la
     for (const t of ax.ticks) {
       if (ax.at(t) > right + 1) continue;
       part.append(svg("line", { x1: ax.at(t), x2: ax.at(t), y1: bottom, y2: bottom + 4, stroke: "currentColor" }));
-      const half = 3.4 * digits(t, 3).length;
+      const [words, whole] = x.names ? [fitting((right - left) / x.names.length - 6, x.names[t - 1]), x.names[t - 1]] : [digits(t, 3), null];
+      const half = widthOf(words) / 2;
       if (ax.at(t) - half < free) continue;
-      part.append(text(ax.at(t), bottom + 16, "middle", digits(t, 3)));
+      part.append(svg("text", { x: ax.at(t), y: bottom + 16, "text-anchor": "middle", fill: "currentColor" }, words, whole === words || !whole ? null : svg("title", {}, whole)));
       free = ax.at(t) + half + 4;
     }
     part.append(svg("line", { x1: left, x2: right, y1: bottom, y2: bottom, stroke: "currentColor" }));
@@ -111,7 +131,7 @@ export function plotOf(panels, { x, y, names = [], width = 900, height = 340, la
       const points = line.points.filter((p) => p[0] !== null && p[1] !== null && ax.fits(p[0]) && ay.fits(p[1]));
       let d = "";
       points.forEach((p, k) => { const [px, py] = [ax.at(p[0]).toFixed(1), ay.at(p[1]).toFixed(1)]; d += k === 0 ? `M${px} ${py}` : line.step ? `H${px}V${py}` : `L${px} ${py}`; });
-      if (d) clip.append(svg("path", { d, fill: "none", stroke: line.plain ? "currentColor" : kind(line.series).fill, "stroke-width": line.width ?? 1.6, "stroke-dasharray": line.dash ?? DASHES[Math.floor(line.series / 8) % 4], "stroke-linejoin": "round", opacity: line.opacity ?? 1 }));
+      if (d) clip.append(svg("path", { d, fill: "none", stroke: line.plain ? "currentColor" : kind(line.series).fill, "stroke-width": line.width ?? 1.6, "stroke-dasharray": line.dash ?? dashOf(line.series), "stroke-linejoin": "round", opacity: line.opacity ?? 1 }));
     }
     // Small marks come last, so that a large one hides none of them.
     for (const mark of [...(panel.marks ?? [])].sort((a, b) => Boolean(a.small) - Boolean(b.small))) {
@@ -143,12 +163,14 @@ function legendOf(names, width) {
   const marks = [];
   let [x, y] = [PAD.left, 12];
   for (const { series, text, hollow } of names) {
-    // A name that is wider than the picture keeps its ends; its title has all of it.
-    const most = Math.max(12, Math.floor((width - PAD.left - 30) / 6.6));
-    const shown = text.length > most ? `${text.slice(0, Math.ceil(most * 0.6) - 1)}…${text.slice(-Math.floor(most * 0.4))}` : text;
-    const wide = 24 + 6.6 * shown.length;
+    // The title of a shortened name has all of it. A dashed line shows its dashes.
+    const dash = dashOf(series);
+    const room = dash ? 32 : 14;
+    const shown = fitting(width - PAD.left - room - 16, text);
+    const wide = room + 16 + widthOf(shown);
     if (x + wide > width && x > PAD.left) [x, y] = [PAD.left, y + 17];
-    marks.push(shape(series, x + 5, y, 3.6, { hollow }), svg("text", { x: x + 14, y: y + 4, fill: "currentColor" }, shown, shown === text ? null : svg("title", {}, text)));
+    if (dash) marks.push(svg("path", { d: `M${x} ${y}h28`, stroke: kind(series).fill, "stroke-width": 1.6, "stroke-dasharray": dash }));
+    marks.push(shape(series, x + (dash ? 14 : 5), y, 3.6, { hollow }), svg("text", { x: x + room, y: y + 4, fill: "currentColor" }, shown, shown === text ? null : svg("title", {}, text)));
     x += wide;
   }
   return { marks, height: y + 10 };

@@ -283,7 +283,7 @@ async function latency(context) {
   });
 }
 
-export const NOTHING = "No request of a cell that counts was answered here, so there is nothing to draw. The view Cells shows the state of each cell.";
+export const NOTHING = "No request of an ok cell that enters the statistics was answered here, so there is nothing to draw. The view Cells shows the state of each cell.";
 
 // What enters no curve, in words.
 export function leftOut(groups) {
@@ -324,7 +324,7 @@ async function goodput(context) {
       return { name: facet === null ? "" : labelled(roles.facet, facet), lines, marks };
     });
     const positive = roles.along && ladder.every((l) => Number(l) > 0);
-    return plotOf(panels, { x: { label: `${along ?? "cell"}${positive ? ", log" : ""}`, log: positive, steps: positive ? ladder.map(Number) : null, span: roles.along ? span : null }, y: { label: share ? "share of requests that meet every bound" : "goodput (req/s)" }, names: series.map((s, k) => ({ series: k, text: s === null ? "" : labelled(roles.series, s) })), width, label: "Goodput of each cell under the bounds; the same as a table follows" });
+    return plotOf(panels, { x: { label: `${along ?? "cell"}${positive ? ", log" : ""}`, log: positive, steps: positive ? ladder.map(Number) : null, names: roles.along ? null : ladder.map((l) => String(l ?? "")), span: roles.along ? span : null }, y: { label: share ? "share of requests that meet every bound" : "goodput (req/s)" }, names: series.map((s, k) => ({ series: k, text: s === null ? "" : labelled(roles.series, s) })), width, label: "Goodput of each cell under the bounds; the same as a table follows" });
   };
   const said = (i) => { const m = found.metrics[i]; return bounds[i] === m.steps.length ? "no bound" : `at most ${m.steps[bounds[i]]} ${m.unit}`; };
   const total = h("p", { role: "status" });

@@ -429,6 +429,31 @@ mod tests {
     }
 
     #[test]
+    fn items_that_diff_compares_by_place_are_compared_by_name() {
+        let facet = |key: &str, a: Value, b: Value, status: Status| Facet {
+            at: "m.host".to_owned(),
+            key: key.to_owned(),
+            a: Some(a).filter(|v| !v.is_null()),
+            b: Some(b).filter(|v| !v.is_null()),
+            status,
+        };
+        let by_place = vec![
+            facet("list.0", json!("x-1"), json!("y-1"), Status::Confound),
+            facet("list.1", json!("y-1"), json!("z"), Status::Confound),
+            facet("list.2", Value::Null, json!("x-2"), Status::Unknown),
+            facet("cores.0", json!(4), json!(8), Status::Confound),
+        ];
+        assert_eq!(
+            by_name(by_place),
+            [
+                facet("cores.0", json!(4), json!(8), Status::Confound),
+                facet("list", json!([]), json!(["z"]), Status::Confound),
+                facet("list.x", json!("1"), json!("2"), Status::Confound),
+            ]
+        );
+    }
+
+    #[test]
     fn every_leaf_that_differs_is_listed_and_one_that_a_side_lacks_is_unknown() {
         let a = leaves(&json!({"engine": {"version": 1}, "cpu": "x", "list": [1, 2]}));
         let b = leaves(&json!({"engine": {"version": 2}, "list": [1, 3]}));

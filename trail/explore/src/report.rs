@@ -6,7 +6,7 @@ use pipeline::place::cell_text;
 use serde_json::{Value, json};
 use why::{Document, Provenance};
 
-use crate::catalogue::record_of;
+use crate::catalogue::{Known, record_of};
 use crate::error::Failure;
 use crate::reply::{Freshness, Reply};
 use crate::study::Study;
@@ -54,14 +54,13 @@ pub(crate) fn find(study: &Study, cell: Option<&str>, store: &Store) -> Result<F
 }
 
 /// Returns whether a study has a rendered report: one that can be opened unless the store is damaged.
-pub(crate) fn has_report(lock: &Lock, store: &Store) -> bool {
+pub(crate) fn has_report(lock: &Lock, store: &Store, kept: &Known) -> bool {
     let stages = lock.stages.iter().filter(|s| s.class == LockClass::Study);
     let mut cells = stages.flat_map(|s| s.cells.iter().map(move |c| (s, c)));
     cells.any(|(stage, cell)| {
         let made = cell.outputs.is_some();
-        let record = made.then(|| record_of(store, &stage.name, cell));
-        match record {
-            Some(Ok(Some(record))) => record.outputs.contains_key("report"),
+        match made.then(|| kept.outputs_of(store, &stage.name, cell)) {
+            Some(Ok(Some(outputs))) => outputs.contains_key("report"),
             // Damage is reported where the report is opened.
             Some(Err(_)) => true,
             _ => false,

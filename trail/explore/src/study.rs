@@ -174,7 +174,7 @@ impl Study {
             .get_or_init(|| about::about(&self.lock, &self.path, store));
         let mut value = self.summary();
         value["about"] = about.clone();
-        value["report"] = json!(report::has_report(&self.lock, store));
+        value["report"] = json!(report::has_report(&self.lock, store, &self.kept));
         // Damaged exclusions must not hide the study.
         if let Ok(exclusions) = self.exclusions(store) {
             value["excluded"] = json!(exclusions.count(&self.lock));
