@@ -2,6 +2,7 @@
 
 use artifacts::{Column, Store, Table, counted};
 use explore::{Catalogue, CatalogueError, csv};
+use pipeline::lock::LockClass;
 use pipeline::suggest::{column_remedy, remedy};
 use pipeline::{CellStatus, Coordinates};
 use query::{Limits, QueryError};
@@ -173,12 +174,13 @@ fn list(
         });
         let axes = axes.map(|at| axes_of(at)).unwrap_or_default();
         let table = Table::from_parquet(store.get(&entry.sample.digest)?)?;
-        // An axis takes the place of a column with its name.
-        let own = table
-            .names()
-            .into_iter()
-            .filter(|name| !axes.contains(name));
-        let names: Vec<String> = axes.iter().cloned().chain(own).collect();
+        let own = table.names();
+        // The column of an analysis that has the name of an axis is that axis.
+        let apart = axes
+            .iter()
+            .filter(|axis| entry.stage.class != LockClass::Pure || !own.contains(*axis));
+        let apart = apart.map(|axis| contract::column_of_axis(axis, &axes, &own));
+        let names: Vec<String> = apart.chain(own.iter().cloned()).collect();
         let short = if catalogue.short.contains_key(&entry.output) {
             entry.output.as_str()
         } else {

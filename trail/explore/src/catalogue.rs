@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use artifacts::{Column, ColumnData, Digest, Scalar, Store, StoreError, Table, TableError};
+use contract::column_of_axis;
 use pipeline::lock::{Lock, LockCell, LockClass, LockStage};
 use pipeline::place::cell_text;
 use pipeline::record::{Record, RecordError};
@@ -388,7 +389,7 @@ pub(crate) fn union(parts: &Parts, class: LockClass) -> Result<Table, TableError
     // The column of an analysis that has the name of an axis is that axis.
     let is_own = |axis: &&String| class == LockClass::Pure && own.contains(*axis);
     for axis in axes.iter().filter(|axis| !is_own(axis)) {
-        columns.push(labels(axis, &name_of_axis(axis, &axes, &own), parts));
+        columns.push(labels(axis, &column_of_axis(axis, &axes, &own), parts));
     }
     for name in &own {
         columns.push(stacked(name, parts)?);
@@ -399,16 +400,6 @@ pub(crate) fn union(parts: &Parts, class: LockClass) -> Result<Table, TableError
 fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     names.filter(|name| seen.insert(name.clone())).collect()
-}
-
-/// Returns the column of an axis. A table may have a column with the name of an axis, such as `phase`. Then the column
-/// keeps its name, and the axis is `axis_phase`.
-fn name_of_axis(axis: &str, axes: &[String], own: &[String]) -> String {
-    let mut name = axis.to_owned();
-    while own.contains(&name) || (name != axis && axes.contains(&name)) {
-        name = format!("axis_{name}");
-    }
-    name
 }
 
 /// Returns the labels of an axis, one for each row.

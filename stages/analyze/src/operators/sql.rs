@@ -5,7 +5,7 @@ mod mistakes;
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Column, ColumnData, Ratio, Scalar, Table};
-use contract::TableSpec;
+use contract::{TableSpec, column_of_axis};
 use pipeline::suggest::{column_remedy, remedy};
 use pipeline::{Failure, Problem};
 use query::{Database, Expected, Kind, Limits, QueryError, Shape};
@@ -399,14 +399,14 @@ fn raw_table(
         tables.push(table);
     }
     let mut columns = Vec::new();
-    for (name, values) in load.axes.iter().zip(&axes) {
+    let names = tables.first().map(Table::names).unwrap_or_default();
+    for (axis, values) in load.axes.iter().zip(&axes) {
         columns.push(
-            Column::from_scalars(name, values)
+            Column::from_scalars(column_of_axis(axis, &load.axes, &names), values)
                 .map_err(wrong)?
                 .describe("axis"),
         );
     }
-    let names = tables.first().map(Table::names).unwrap_or_default();
     for name in names {
         let mut parts = tables.iter().map(|t| t.column(&name));
         let Some(first) = parts.next() else { continue };

@@ -68,7 +68,7 @@ pub use requests::{Chunk, Request};
 pub use settings::{Settings, canonical, inline_schema};
 pub use software::{SoftwareKind, SoftwareRow};
 pub use start::{ReadyProof, ServerStart};
-pub use tables::{LOAD_TABLES, declared, tables};
+pub use tables::{LOAD_TABLES, column_of_axis, declared, tables};
 pub use telemetry::{
     ERROR_EVENT, ERROR_TEXTS_NOTE, EngineEvent, Generator, GpuSample, HostSample, Member,
     ProcessRole, ProcessSample, RequestGenerator, RequestServer, ServerHostSample,

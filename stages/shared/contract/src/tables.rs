@@ -58,3 +58,13 @@ pub fn tables() -> impl Iterator<Item = &'static TableSpec> {
 pub fn declared(name: &str) -> Option<&'static TableSpec> {
     tables().find(|table| table.name == name)
 }
+
+/// Returns the column of an axis in a table of all cells of a stage. If the cells' own table has a column with the name of the
+/// axis, as `requests` has `phase`, the column keeps its name, and the axis is `axis_phase`.
+pub fn column_of_axis(axis: &str, axes: &[String], own: &[String]) -> String {
+    let mut name = axis.to_owned();
+    while own.contains(&name) || (name != axis && axes.contains(&name)) {
+        name = format!("axis_{name}");
+    }
+    name
+}

@@ -113,9 +113,13 @@ fn readable_keys<'a>(
     scope: &Scope<'_>,
 ) -> Vec<(&'a str, String)> {
     let of_table = |shape: &'a Shape| {
-        let keys = match scope.keys.get(&shape.name) {
+        let keys: Vec<String> = match scope.keys.get(&shape.name) {
             Some(keys) => keys.iter().cloned().collect(),
-            None => axes.to_vec(),
+            None => {
+                let own: Vec<String> = shape.columns.iter().map(|c| c.name.clone()).collect();
+                let column = |axis: &String| contract::column_of_axis(axis, axes, &own);
+                axes.iter().map(column).collect()
+            }
         };
         keys.into_iter().map(|key| (shape.name.as_str(), key))
     };
