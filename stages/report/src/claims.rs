@@ -20,7 +20,7 @@ use crate::extended::Extended;
 use crate::language::{World, missed, shown, wrong};
 use crate::settings::Named;
 use crate::statement::{
-    Outcome, Recorded, Rule, Truth, alternatives, judge, judge_claim, restricted,
+    Outcome, Recorded, Rule, Truth, claimed_alternatives, judge, judge_claim, restricted,
 };
 use crate::trace::Extracted;
 
@@ -117,11 +117,7 @@ pub(crate) fn derive(world: &World) -> Result<(), Miss> {
         return Ok(());
     }
     let data = &world.data;
-    let look = |table: &str, only: &Condition| {
-        let mut view = data.view(table, only)?;
-        view.share.intervals = true;
-        Ok(view)
-    };
+    let look = |table: &str, only: &Condition| data.view(table, only);
     let (mut verdicts, mut may_say, mut reasons, mut orders) = (vec![], vec![], vec![], vec![]);
     let (mut licences, executions) = (vec![], most_executions(data));
     let extended = data.study().ok().and_then(Extended::of);
@@ -132,7 +128,7 @@ pub(crate) fn derive(world: &World) -> Result<(), Miss> {
         };
         let sentences = settings.narrower.iter().map(|narrower| &narrower.rule);
         let sentences: Vec<&Rule> = std::iter::once(&settings.rule).chain(sentences).collect();
-        let shared = alternatives(&sentences, &look).map_err(at)?;
+        let shared = claimed_alternatives(&sentences, &look).map_err(at)?;
         let general = !restricted(&settings.says);
         let judgement = judge_claim(&settings.rule, (shared, general), &look).map_err(at)?;
         let refuted = match &settings.refused_if {

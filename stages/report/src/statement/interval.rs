@@ -1,14 +1,20 @@
 //! Intervals behind the values that a claim compares.
 //!
 //! A claim that a value lies beyond a bound needs more than the value of one study: of two equal systems, either is
-//! higher in half of the studies. Where its table has an interval of a value, the whole interval must lie there.
+//! higher in half of the studies. Where its table has an interval of a value, the whole interval must lie there, and its level
+//! must be high enough for the claim.
 
 use contract::{NotReplicated, Verdict};
 use statistics::Refusal;
 
+use super::confidence;
 use super::predicate::Predicate;
+use super::rule::Rule;
 use crate::data::Miss;
 use crate::view::View;
+
+/// The one-sided bounds of a comparison.
+const BOUND: &str = "bound";
 
 /// The interval of a value, as far as its table has one.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,8 +27,16 @@ pub(crate) enum ValueInterval {
     Withheld,
 }
 
-/// The most alternatives among which the level of a 95 % interval can be divided: each of its ends leaves 2.5 %.
-const MOST_ALTERNATIVES: usize = 2;
+impl ValueInterval {
+    /// Returns the ends between which a value may lie; `None` if they are withheld, or the value is no number.
+    pub(super) fn span(&self, value: Option<f64>) -> Option<(f64, f64)> {
+        match self {
+            Self::Exact => value.map(|value| (value, value)),
+            Self::Between(low, high) => Some((*low, *high)),
+            Self::Withheld => None,
+        }
+    }
+}
 
 /// Returns the columns with the ends of the interval of a column, and the one with the reason for withholding it.
 fn around(view: &View, column: &str) -> Option<[String; 3]> {
@@ -50,40 +64,92 @@ fn around(view: &View, column: &str) -> Option<[String; 3]> {
     stems.find(has).filter(|_| column != "rank")
 }
 
-/// Returns the columns with the ends of the intervals of the columns that a predicate compares with bounds.
+/// Returns the interval that a column is an end of, such as `x_ci` for `x_ci_low`.
+fn ended(view: &View, column: &str) -> Option<String> {
+    let stem = ["_low", "_high"]
+        .iter()
+        .find_map(|end| column.strip_suffix(end))?;
+    let ends = ["low", "high"].map(|end| format!("{stem}_{end}"));
+    (view.table.has(&ends) && stem != "rank").then(|| stem.to_owned())
+}
+
+/// Returns the name of the interval of a value, or that a column is an end of. Only claims take intervals into account.
+pub(super) fn stem(view: &View, column: &str) -> Option<String> {
+    if !view.share.intervals {
+        return None;
+    }
+    let own = || {
+        let [low, ..] = around(view, column)?;
+        low.strip_suffix("_low").map(str::to_owned)
+    };
+    ended(view, column).or_else(own)
+}
+
+/// Whether a value has an interval, or is an end of one.
+pub(super) fn has(view: &View, column: &str) -> bool {
+    stem(view, column).is_some()
+}
+
+/// Whether a rule compares values with intervals.
+///
+/// # Errors
+/// If its predicate cannot be read.
+pub(super) fn counts(view: &View, rule: &Rule) -> Result<bool, Miss> {
+    Ok(rule.compared()?.iter().any(|column| has(view, column)))
+}
+
+/// Returns the columns with the ends of the intervals of the columns that a predicate compares.
 pub(super) fn columns(view: &View, predicate: &Predicate) -> Vec<String> {
-    let ends = predicate.bounded().into_iter();
+    let ends = predicate.compared().into_iter();
     let ends = ends.filter_map(|column| around(view, column));
-    ends.flat_map(|[low, high, _]| [low, high]).collect()
+    let read = predicate.columns();
+    ends.flat_map(|[low, high, _]| [low, high])
+        .filter(|end| !read.contains(&end.as_str()))
+        .collect()
 }
 
 /// Explains why a claim about values that have intervals is open.
-pub(super) fn words(view: &View, that: Option<&str>) -> Option<String> {
-    let predicate = Predicate::parse(that?).ok()?;
-    if !view.share.intervals || columns(view, &predicate).is_empty() {
-        return None;
+///
+/// # Errors
+/// If the predicate of the rule cannot be read.
+pub(super) fn words(view: &View, rule: &Rule) -> Result<Option<String>, Miss> {
+    let compared = rule.compared()?;
+    let stems = compared.iter().filter_map(|column| stem(view, column));
+    let stems: Vec<String> = stems.collect();
+    if stems.is_empty() {
+        return Ok(None);
     }
-    Some(match view.share.margin > MOST_ALTERNATIVES {
-        true => {
-            "a claim counts a value with its interval, and one of 95 % is too short for so many alternatives: \
-             use the rule `different`"
-        }
-        false => "a claim counts a value with its whole interval",
-    }
-    .to_owned())
+    let too_low = confidence::too_low(view, stems.iter().any(|stem| stem == BOUND));
+    let whole = || {
+        let predicated = rule.predicate().is_some();
+        predicated.then(|| "a claim counts a value with its whole interval".to_owned())
+    };
+    Ok(too_low.or_else(whole))
 }
 
-/// Returns the interval of a value of a row. Only claims take it into account.
+/// Returns the interval of a value of a row. Only claims take it into account. An end of an interval stands for itself, unless
+/// the interval is too short for the claim.
 ///
 /// # Errors
 /// If a column cannot be read.
 pub(super) fn interval(view: &View, index: usize, column: &str) -> Result<ValueInterval, Miss> {
-    let Some([low, high, why]) = around(view, column).filter(|_| view.share.intervals) else {
+    let Some(stem) = stem(view, column) else {
+        return Ok(ValueInterval::Exact);
+    };
+    let level = confidence::level(view, index, stem == BOUND);
+    let too_low = confidence::is_too_low(level, view.share.values);
+    if ended(view, column).is_some() {
+        return Ok(match too_low {
+            true => ValueInterval::Withheld,
+            false => ValueInterval::Exact,
+        });
+    }
+    let Some([low, high, why]) = around(view, column) else {
         return Ok(ValueInterval::Exact);
     };
     let number = |column: &str| Ok::<_, Miss>(view.get(index, column)?.as_f64());
     match number(&low)?.zip(number(&high)?) {
-        Some(_) if view.share.margin > MOST_ALTERNATIVES => Ok(ValueInterval::Withheld),
+        Some(_) if too_low => Ok(ValueInterval::Withheld),
         Some(_) if is_undecidable(view, index, column)? => Ok(ValueInterval::Withheld),
         Some((low, high)) => Ok(ValueInterval::Between(low, high)),
         None if !view.table.has(std::slice::from_ref(&why)) => Ok(ValueInterval::Exact),
@@ -92,6 +158,22 @@ pub(super) fn interval(view: &View, index: usize, column: &str) -> Result<ValueI
             false => ValueInterval::Withheld,
         }),
     }
+}
+
+/// Returns the ends between which each value of a column may lie; `None` where the value is null. All rules that compare the
+/// numbers of a column read them here.
+///
+/// # Errors
+/// If the column has no numbers, or cannot be read.
+pub(super) fn spans(view: &View, column: &str) -> Result<Vec<Option<(f64, f64)>>, Miss> {
+    let (values, _) = super::values::numbers(view, column)?;
+    let anywhere = (f64::NEG_INFINITY, f64::INFINITY);
+    let span = |(row, value): (usize, &Option<f64>)| {
+        let Some(value) = *value else { return Ok(None) };
+        let span = interval(view, row, column)?.span(Some(value));
+        Ok(Some(span.unwrap_or(anywhere)))
+    };
+    values.iter().enumerate().map(span).collect()
 }
 
 /// Whether the reason for a missing interval leaves the value as it is: the table was not meant to have any, or all units

@@ -6,13 +6,15 @@
 use contract::Verdict;
 use pipeline::place::Condition;
 
+use super::chances;
+use super::confidence;
 use super::counting::{counted, every, no_row, only_these};
 use super::interval;
 use super::judgement::Judgement;
 use super::levels;
 use super::predicate::Truth;
 use super::rule::Rule;
-use super::share::{Share, alternatives, tests_anything};
+use super::share::{Share, alternatives};
 use super::steps::{monotone, steepest};
 use super::values::{between, consistent, extremum, within};
 use super::verdicts::{not_worse, tested};
@@ -46,11 +48,7 @@ pub(crate) fn judge_claim(
         levels,
         ..Share::default()
     };
-    let claimed = |table: &str, condition: &Condition| {
-        let mut view = look(table, condition)?;
-        view.share.intervals = true;
-        Ok(view)
-    };
+    let claimed = |table: &str, condition: &Condition| confidence::claimed(look, table, condition);
     shared(rule, share.among(alternatives), &claimed)
 }
 
@@ -87,8 +85,14 @@ fn shared(rule: &Rule, share: Share, look: Look<'_>) -> Result<Judgement, Miss> 
         return Ok(Judgement::new(&view, Truth::Unknown, Vec::new(), reason).counted(0));
     }
     let share = share.over_levels(share.levels && !levels::named(rule)?);
+    let chances = chances::of_rule(rule, &view)?;
+    let share = Share {
+        level: view.share.level,
+        ..share.among_chances(&chances)
+    };
     view.share = match rule {
-        Rule::AtLeast(r) | Rule::Exactly(r) => share.among_rows(&view, r.count),
+        Rule::AtLeast(r) => share.among_rows(&view, r.count),
+        Rule::Exactly(r) => share.among_exactly(&view, r.count),
         Rule::AtMost(r) => {
             let rows = u64::try_from(view.rows.len()).unwrap_or(u64::MAX);
             share.among_rows(&view, rows.saturating_sub(r.count))
@@ -130,13 +134,19 @@ fn shared(rule: &Rule, share: Share, look: Look<'_>) -> Result<Judgement, Miss> 
         return Ok(judgement);
     }
     if judgement.truth != Truth::Yes
+        && chances.has_finding()
         && let Some(words) = view.share.words(&view)
-        && tests_anything(rule, look)?
     {
         judgement.reason = format!("{}; {words}", judgement.reason);
     }
     if judgement.truth == Truth::Unknown
-        && let Some(words) = interval::words(&view, rule.predicate())
+        && let Some(words) = interval::words(&view, rule)?
+    {
+        judgement.reason = format!("{}; {words}", judgement.reason);
+    }
+    if judgement.truth != Truth::Unknown
+        && interval::counts(&view, rule)?
+        && let Some(words) = confidence::unusual(&view)
     {
         judgement.reason = format!("{}; {words}", judgement.reason);
     }

@@ -5,6 +5,8 @@
 //! - `judge`: whether a rule holds, and the rows that refute it (`judgement`), by kind of rule: `counting`, `values`,
 //!   `steps`, `verdicts`;
 //! - `share`: the levels of rules with alternatives;
+//! - `chances`: what could license a sentence falsely;
+//! - `confidence`: the levels of intervals;
 //! - `interval`: the intervals of the values that claims compare;
 //! - `levels`: pooled findings whose direction changes with the level;
 //! - `licence`: the words that each rule allows;
@@ -13,6 +15,8 @@
 
 mod again;
 mod bound;
+mod chances;
+mod confidence;
 mod counting;
 mod interval;
 mod judge;
@@ -23,6 +27,8 @@ mod predicate;
 mod rule;
 mod share;
 mod steps;
+#[cfg(test)]
+mod tests_of_chances;
 #[cfg(test)]
 mod tests_of_intervals;
 #[cfg(test)]
@@ -40,4 +46,4 @@ pub(crate) use levels::restricted;
 pub(crate) use licence::{FREE, allows, checked, is_checked_before_number};
 pub(crate) use predicate::Truth;
 pub use rule::Rule;
-pub(crate) use share::{Share, alternatives};
+pub(crate) use share::{Share, claimed_alternatives};

@@ -202,23 +202,33 @@ impl Predicate {
         }
     }
 
-    /// Returns the columns that it compares with constant bounds.
-    pub(super) fn bounded(&self) -> Vec<&str> {
-        match self {
-            Self::Either(a, b) | Self::Both(a, b) => [a.bounded(), b.bounded()].concat(),
-            Self::Not(inner) => inner.bounded(),
-            Self::Compare(Operand::Column(name), how, Operand::Constant(_))
-            | Self::Compare(Operand::Constant(_), how, Operand::Column(name))
-                if how.is_order() =>
+    /// Returns the columns that it compares with constants or with each other, without duplicates.
+    pub(super) fn compared(&self) -> Vec<&str> {
+        let mut columns = Vec::new();
+        self.comparisons(&mut |operand| {
+            if let Operand::Column(name) = operand
+                && !columns.contains(&name.as_str())
             {
-                vec![name]
+                columns.push(name.as_str());
             }
-            _ => Vec::new(),
+        });
+        columns
+    }
+
+    fn comparisons<'a>(&'a self, each: &mut impl FnMut(&'a Operand)) {
+        match self {
+            Self::Either(a, b) | Self::Both(a, b) => {
+                a.comparisons(each);
+                b.comparisons(each);
+            }
+            Self::Not(inner) => inner.comparisons(each),
+            Self::Compare(..) | Self::In(..) => self.visit(each),
+            Self::IsNull(_) | Self::Plain(_) => {}
         }
     }
 
-    /// As [`Predicate::holds`], where a value that is compared with a constant bound counts with its interval: the
-    /// comparison is unknown if it holds at one end and not at the other.
+    /// As [`Predicate::holds`], where a value counts with its interval: a comparison is unknown if it holds for some values in
+    /// the intervals and not for others.
     ///
     /// # Errors
     /// As [`Predicate::holds`], or if `interval` fails.
@@ -227,39 +237,45 @@ impl Predicate {
         value: &dyn Fn(&str) -> Result<Scalar, E>,
         interval: &dyn Fn(&str) -> Result<ValueInterval, E>,
     ) -> Result<Truth, E> {
-        let (name, how, bound, flipped) = match self {
-            Self::Either(a, b) => {
-                return Ok(a
-                    .holds_over(value, interval)?
-                    .or(b.holds_over(value, interval)?));
+        let over = |part: &Self| part.holds_over(value, interval);
+        match self {
+            Self::Either(a, b) => Ok(over(a)?.or(over(b)?)),
+            Self::Both(a, b) => Ok(over(a)?.and(over(b)?)),
+            Self::Not(inner) => Ok(over(inner)?.not()),
+            Self::IsNull(_) | Self::Plain(_) => self.holds(value),
+            Self::In(operand, options) => {
+                let mut truth = Truth::No;
+                for option in options {
+                    let (operand, option) = (operand.clone(), option.clone());
+                    truth = truth.or(over(&Self::Compare(operand, Comparison::Equal, option))?);
+                }
+                Ok(truth)
             }
-            Self::Both(a, b) => {
-                return Ok(a
-                    .holds_over(value, interval)?
-                    .and(b.holds_over(value, interval)?));
+            Self::Compare(a, how, b) => {
+                let truth = self.holds(value)?;
+                let around = |operand: &Operand| match operand {
+                    Operand::Column(name) => interval(name),
+                    Operand::Constant(_) => Ok(ValueInterval::Exact),
+                };
+                let sides = [around(a)?, around(b)?];
+                if truth == Truth::Unknown || sides == [ValueInterval::Exact, ValueInterval::Exact]
+                {
+                    return Ok(truth);
+                }
+                let mut spans = [(0.0, 0.0); 2];
+                for ((span, side), operand) in spans.iter_mut().zip(sides).zip([a, b]) {
+                    let point = match operand {
+                        Operand::Column(name) => value(name)?.as_f64(),
+                        Operand::Constant(scalar) => scalar.as_f64(),
+                    };
+                    match side.span(point) {
+                        Some(ends) => *span = ends,
+                        None => return Ok(Truth::Unknown),
+                    }
+                }
+                Ok(how.over(spans))
             }
-            Self::Not(inner) => return Ok(inner.holds_over(value, interval)?.not()),
-            Self::Compare(Operand::Column(name), how, Operand::Constant(bound)) => {
-                (name, *how, bound, false)
-            }
-            Self::Compare(Operand::Constant(bound), how, Operand::Column(name)) => {
-                (name, *how, bound, true)
-            }
-            _ => return self.holds(value),
-        };
-        let truth = self.holds(value)?;
-        if !how.is_order() || truth == Truth::Unknown {
-            return Ok(truth);
         }
-        let at = |end: f64| match flipped {
-            true => how.apply(bound, &Scalar::Float(end)),
-            false => how.apply(&Scalar::Float(end), bound),
-        };
-        Ok(match interval(name)? {
-            ValueInterval::Exact => truth,
-            ValueInterval::Between(low, high) if at(low)? == at(high)? => at(low)?,
-            ValueInterval::Between(..) | ValueInterval::Withheld => Truth::Unknown,
-        })
     }
 
     /// Returns whether it holds for a row; `value` returns the row's values.
@@ -300,9 +316,36 @@ impl Predicate {
 }
 
 impl Comparison {
-    /// Whether it asks which of two values is larger.
-    fn is_order(self) -> bool {
-        !matches!(self, Self::Equal | Self::Different)
+    /// Whether it holds for two values that may lie anywhere in their intervals.
+    fn over(self, [a, b]: [(f64, f64); 2]) -> Truth {
+        let possible = [
+            (Ordering::Less, a.0 < b.1),
+            (Ordering::Equal, a.0 <= b.1 && b.0 <= a.1),
+            (Ordering::Greater, a.1 > b.0),
+        ];
+        let mut holds = possible
+            .into_iter()
+            .filter(|(_, possible)| *possible)
+            .map(|(order, _)| self.admits(order));
+        let Some(first) = holds.next() else {
+            return Truth::Unknown;
+        };
+        match holds.all(|other| other == first) {
+            true => Truth::of(first),
+            false => Truth::Unknown,
+        }
+    }
+
+    /// Whether it holds if two values have this order.
+    fn admits(self, order: Ordering) -> bool {
+        match self {
+            Self::Less => order == Ordering::Less,
+            Self::LessOrEqual => order != Ordering::Greater,
+            Self::Greater => order == Ordering::Greater,
+            Self::GreaterOrEqual => order != Ordering::Less,
+            Self::Equal => order == Ordering::Equal,
+            Self::Different => order != Ordering::Equal,
+        }
     }
 
     fn apply(self, a: &Scalar, b: &Scalar) -> Result<Truth, PredicateError> {
@@ -320,14 +363,7 @@ impl Comparison {
                 }
             },
         };
-        Ok(Truth::of(match self {
-            Self::Less => order == Ordering::Less,
-            Self::LessOrEqual => order != Ordering::Greater,
-            Self::Greater => order == Ordering::Greater,
-            Self::GreaterOrEqual => order != Ordering::Less,
-            Self::Equal => order == Ordering::Equal,
-            Self::Different => order != Ordering::Equal,
-        }))
+        Ok(Truth::of(self.admits(order)))
     }
 }
 

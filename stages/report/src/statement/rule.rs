@@ -8,7 +8,7 @@ use pipeline::stage::Json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::predicate::Predicate;
+use super::predicate::{Predicate, PredicateError};
 use crate::language::declared;
 use crate::settings::OneOrMany;
 
@@ -361,6 +361,32 @@ impl Rule {
             Self::AtLeast(r) | Self::AtMost(r) | Self::Exactly(r) => &r.that,
             Self::OnlyThese(r) => &r.that,
             _ => return None,
+        })
+    }
+
+    /// Returns the columns whose values it compares.
+    ///
+    /// # Errors
+    /// If its predicate cannot be read.
+    pub(crate) fn compared(&self) -> Result<Vec<String>, PredicateError> {
+        if let Some(that) = self.predicate() {
+            let predicate = Predicate::parse(that)?;
+            return Ok(predicate
+                .compared()
+                .into_iter()
+                .map(str::to_owned)
+                .collect());
+        }
+        Ok(match self {
+            Self::Largest(r) | Self::Smallest(r) => vec![r.column.clone()],
+            Self::Between(r) => vec![r.column.clone()],
+            Self::Within(r) => {
+                let reference = r.reference.as_str().map(str::to_owned);
+                std::iter::once(r.column.clone()).chain(reference).collect()
+            }
+            Self::Monotone(r) | Self::Steepest(r) => vec![r.y.clone()],
+            Self::Consistent(r) => vec![r.column.clone()],
+            _ => Vec::new(),
         })
     }
 

@@ -10,10 +10,10 @@ use std::collections::BTreeSet;
 use artifacts::Scalar;
 use contract::{Better, LevelScope, Verdict, Word as _};
 
-use super::interval;
+use super::chances::{self, Chances};
+use super::confidence;
 use super::judge::Look;
 use super::levels;
-use super::predicate::Predicate;
 use super::rule::{Only, Rule, Side, Tested};
 use crate::data::Miss;
 use crate::settings::OneOrMany;
@@ -23,12 +23,16 @@ use crate::view::View;
 const ALPHA: f64 = 0.05;
 
 /// The part of their level at which findings count: one divided by these numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Share {
     /// For findings about a margin, each of which has the whole level of its comparison.
     pub(crate) margin: usize,
     /// For differences, which share one level among all tests of their family.
     pub(crate) different: usize,
+    /// For values with intervals: the number of their ends that could license the sentence falsely.
+    pub(crate) values: usize,
+    /// The level of the intervals of the table, if it is stated.
+    pub(crate) level: Option<f64>,
     /// Whether a value beyond a bound counts only with its whole interval, as in a claim.
     pub(crate) intervals: bool,
     /// Whether a finding of a pooled row counts only if its direction does not change with the level, as in a sentence without
@@ -41,6 +45,8 @@ impl Default for Share {
         Self {
             margin: 1,
             different: 1,
+            values: 1,
+            level: None,
             intervals: false,
             levels: false,
         }
@@ -53,6 +59,7 @@ impl Share {
         Self {
             margin: 1,
             different: 1,
+            values: 1,
             ..self
         }
     }
@@ -63,7 +70,21 @@ impl Share {
         Self {
             margin: self.margin.saturating_mul(alternatives),
             different: self.different.saturating_mul(alternatives),
+            values: self.values.saturating_mul(alternatives),
             ..self
+        }
+    }
+
+    /// The same level, divided among the chances of a row. A test shares its level with the other tests and the intervals of
+    /// its sentence.
+    pub(super) fn among_chances(self, chances: &Chances) -> Self {
+        let all = self.among(chances.number());
+        match chances.has_finding() {
+            true => all,
+            false => Self {
+                values: all.values,
+                ..self
+            },
         }
     }
 
@@ -74,8 +95,23 @@ impl Share {
         let rows = view.rows.len().saturating_sub(wanted).saturating_add(1);
         Self {
             margin: self.among(rows).margin,
+            values: self.among(rows).values,
             different: self.among(rows.min(families(view).len())).different,
             ..self
+        }
+    }
+
+    /// As [`Share::among_rows`], if the others must be shown not to count. If more rows were true, one of them would have to be
+    /// shown falsely not to be.
+    pub(super) fn among_exactly(self, view: &View, wanted: u64) -> Self {
+        let rows = u64::try_from(view.rows.len()).unwrap_or(u64::MAX);
+        let [least, most] = [wanted, rows.saturating_sub(wanted)].map(|count| match count {
+            0 => 1,
+            count => self.among_rows(view, count).values,
+        });
+        Self {
+            values: least.max(most),
+            ..self.among_rows(view, wanted)
         }
     }
 
@@ -173,13 +209,6 @@ struct Tests {
 }
 
 impl Tests {
-    fn own() -> Self {
-        Self {
-            own: true,
-            ..Self::default()
-        }
-    }
-
     fn and(self, other: Self) -> Self {
         Self {
             own: self.own || other.own,
@@ -189,60 +218,36 @@ impl Tests {
 }
 
 fn tests(rule: &Rule, look: Look<'_>) -> Result<Tests, Miss> {
-    let difference = |rule: &Rule| -> Result<Tests, Miss> {
-        let (table, _) = rule.place().expect("a rule about rows has a place");
-        Ok(Tests {
-            own: false,
-            families: families(&look(table, &rule.condition())?),
-        })
-    };
-    match rule {
-        Rule::AllOf(rules) | Rule::AnyOf(rules) => rules.iter().try_fold(
+    if let Rule::AllOf(rules) | Rule::AnyOf(rules) = rule {
+        return rules.iter().try_fold(
             Tests::default(),
             |all, rule| Ok(all.and(tests(rule, look)?)),
-        ),
-        Rule::Equivalent(_) | Rule::NotWorse(_) => Ok(Tests::own()),
-        Rule::Different(_) => difference(rule),
-        _ => match rule.predicate() {
-            Some(that) => {
-                let predicate = Predicate::parse(that)?;
-                let (table, _) = rule.place().expect("a rule about rows has a place");
-                match has_interval(&look(table, &rule.condition())?, &predicate) {
-                    true => Ok(Tests::own()),
-                    false => predicated(that, || difference(rule)),
-                }
-            }
-            None => Ok(Tests::default()),
+        );
+    }
+    let (table, _) = rule.place().expect("a rule about rows has a place");
+    let view = look(table, &rule.condition())?;
+    let chances = chances::of_rule(rule, &view)?;
+    Ok(Tests {
+        own: chances.has_own(),
+        families: match chances.has_difference() {
+            true => families(&view),
+            false => BTreeSet::new(),
         },
-    }
+    })
 }
 
-/// Whether a predicate compares values that have intervals.
-fn has_interval(view: &View, predicate: &Predicate) -> bool {
-    view.share.intervals && !interval::columns(view, predicate).is_empty()
-}
-
-/// Whether a rule rests on any test.
-pub(super) fn tests_anything(rule: &Rule, look: Look<'_>) -> Result<bool, Miss> {
-    Ok(tests(rule, look)? != Tests::default())
-}
-
-fn predicated(that: &str, difference: impl FnOnce() -> Result<Tests, Miss>) -> Result<Tests, Miss> {
-    let predicate = Predicate::parse(that)?;
-    let columns = predicate.columns();
-    let has = |name: &str| columns.contains(&name);
-    if has("equivalent") || has("not_lower") || has("not_higher") {
-        return Ok(Tests::own());
-    }
-    match has("verdict") {
-        true if that.contains(Verdict::Equivalent.word()) => Ok(Tests::own()),
-        true => difference(),
-        false => Ok(Tests::default()),
-    }
+/// As [`alternatives`], for the rules of a claim, whose values count with their intervals.
+///
+/// # Errors
+/// If a table or column of a rule cannot be read.
+pub(crate) fn claimed_alternatives(rules: &[&Rule], look: Look<'_>) -> Result<usize, Miss> {
+    alternatives(rules, &|table, condition| {
+        confidence::claimed(look, table, condition)
+    })
 }
 
 /// Returns the number of rules among which a level is divided, if any of them licenses a sentence.
-pub(crate) fn alternatives(rules: &[&Rule], look: Look<'_>) -> Result<usize, Miss> {
+pub(super) fn alternatives(rules: &[&Rule], look: Look<'_>) -> Result<usize, Miss> {
     let weakest = rules.iter().enumerate().filter(|(i, rule)| {
         let mut others = rules.iter().enumerate();
         // Of rules that imply each other, the first counts.

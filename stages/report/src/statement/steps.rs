@@ -3,6 +3,7 @@
 use artifacts::Scalar;
 use pipeline::place::same_label;
 
+use super::interval::spans;
 use super::judgement::{Judgement, is_one, rows_text};
 use super::predicate::Truth;
 use super::rule::{Direction, Steps};
@@ -15,6 +16,8 @@ struct Step {
     from: usize,
     to: usize,
     change: f64,
+    /// The smallest and the largest change that the intervals of the rows allow.
+    allowed: (f64, f64),
 }
 
 /// Returns the steps of every series, or a judgement that they are unknown.
@@ -27,6 +30,9 @@ fn steps(r: &Steps, view: &View) -> Result<Result<Vec<Step>, Judgement>, Miss> {
     if !null.is_empty() {
         return Ok(Err(unknown(view, &r.y, null)));
     }
+    let spans = spans(view, &r.y)?;
+    let span = |row: usize| spans[row].unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
+    let rising = r.direction == Direction::Rising;
     let mut series: Vec<(Vec<Scalar>, Vec<usize>)> = Vec::new();
     for row in 0..view.rows.len() {
         let key = r
@@ -71,12 +77,16 @@ fn steps(r: &Steps, view: &View) -> Result<Result<Vec<Step>, Judgement>, Miss> {
                 .into());
             }
             let rise = ys[to].zip(ys[from]).map_or(0.0, |(to, from)| to - from);
-            let change = if r.direction == Direction::Rising {
-                rise
-            } else {
-                -rise
+            let (before, after) = match rising {
+                true => (span(from), span(to)),
+                false => (span(to), span(from)),
             };
-            steps.push(Step { from, to, change });
+            steps.push(Step {
+                from,
+                to,
+                change: if rising { rise } else { -rise },
+                allowed: (after.0 - before.1, after.1 - before.0),
+            });
         }
     }
     Ok(Ok(steps))
@@ -87,20 +97,27 @@ pub(super) fn monotone(r: &Steps, view: &View) -> Result<Judgement, Miss> {
         Ok(steps) => steps,
         Err(judgement) => return Ok(judgement),
     };
-    let breaks = |step: &&Step| {
-        if r.strictly {
-            step.change <= 0.0
-        } else {
-            step.change < 0.0
-        }
-    };
-    let mut against = Vec::new();
-    for step in steps.iter().filter(breaks) {
-        for row in [step.from, step.to] {
-            if !against.contains(&row) {
-                against.push(row);
+    let breaks = |change: f64| change < 0.0 || r.strictly && change == 0.0;
+    let rows_where = |is: &dyn Fn(&Step) -> bool| {
+        let mut rows = Vec::new();
+        for row in steps
+            .iter()
+            .filter(|step| is(step))
+            .flat_map(|step| [step.from, step.to])
+        {
+            if !rows.contains(&row) {
+                rows.push(row);
             }
         }
+        rows
+    };
+    // Every change that the intervals allow is the other way.
+    let against = rows_where(&|step| breaks(step.allowed.1));
+    let open = rows_where(&|step| breaks(step.allowed.0));
+    if against.is_empty() && !open.is_empty() {
+        let text = rows_text(view, &open, &[&r.x, &r.y]);
+        let reason = format!("the intervals of neighbouring rows overlap, or are withheld: {text}");
+        return Ok(Judgement::new(view, Truth::Unknown, open, reason));
     }
     let way = if r.direction == Direction::Rising {
         "rises"
@@ -145,7 +162,11 @@ pub(super) fn steepest(r: &Steps, view: &View) -> Result<Judgement, Miss> {
     } else {
         "falls"
     };
-    if most <= 0.0 {
+    // Without intervals, the steepest step itself is the only one that the changes allow.
+    let wide = steps
+        .iter()
+        .any(|s| s.allowed.0 < s.change || s.allowed.1 > s.change);
+    if most <= 0.0 && !steps.iter().any(|s| s.allowed.1 > 0.0) {
         return Ok(Judgement::new(
             view,
             Truth::No,
@@ -155,6 +176,14 @@ pub(super) fn steepest(r: &Steps, view: &View) -> Result<Judgement, Miss> {
     }
     if steps.len() == 1 {
         let reason = format!("a single step cannot be compared: {text}");
+        return Ok(Judgement::new(view, Truth::Unknown, rows, reason));
+    }
+    let least = best[0].allowed.0;
+    let mut others = steps.iter().filter(|s| !std::ptr::eq(*s, best[0]));
+    if wide && (least <= 0.0 || others.any(|s| s.allowed.1 >= least)) {
+        let reason = format!(
+            "the intervals of the rows do not show which step is the steepest; the values alone name {text}"
+        );
         return Ok(Judgement::new(view, Truth::Unknown, rows, reason));
     }
     if best.len() > 1 {

@@ -10,12 +10,20 @@ use super::judge::{judge, judge_claim};
 use super::judgement::Judgement;
 use super::predicate::Truth;
 use super::rule::Rule;
-use super::share::alternatives;
+use super::share::claimed_alternatives;
 use crate::data::Miss;
 use crate::trace::TraceSource;
 use crate::view::{Opened, Part, View};
 
 const STUDIES: u64 = 1000;
+
+/// The metadata of deltas, whose intervals have 95 %.
+const DELTAS: [(&str, &str); 2] = [("keys", "level"), ("operator", "paired-deltas")];
+
+/// Those of a comparison, of efficiencies and of a fit, whose intervals have 95 %.
+const COMPARISON: [(&str, &str); 2] = [("keys", ""), ("parameters", r#"{"alpha": 0.05}"#)];
+const EFFICIENCY: [(&str, &str); 2] = [("keys", ""), ("operator", "parallel-efficiency")];
+const FIT: [(&str, &str); 2] = [("keys", ""), ("parameters", r#"{"confidence": 0.95}"#)];
 
 /// A ratio, and its interval or the reason why it has none.
 type Ratio<'a> = (f64, Result<(f64, f64), &'a str>);
@@ -35,7 +43,7 @@ fn deltas(rows: &[Ratio<'_>]) -> Arc<Opened> {
     let part = Part {
         coordinates: Coordinates::default(),
         digest: Digest::of(b"deltas"),
-        content: Arc::new(Table::with_metadata(columns, &[("keys", "level")]).unwrap()),
+        content: Arc::new(Table::with_metadata(columns, &DELTAS).unwrap()),
     };
     Arc::new(Opened::new(TraceSource::Table, ("r", "d"), vec![part], &[]))
 }
@@ -45,12 +53,8 @@ fn rule(rule: Json) -> Rule {
 }
 
 fn claimed(rule: &Rule, table: &Arc<Opened>) -> Judgement {
-    let look = |_: &str, only: &Condition| -> Result<View, Miss> {
-        let mut view = table.choose(only)?;
-        view.share.intervals = true;
-        Ok(view)
-    };
-    let shared = alternatives(&[rule], &look).unwrap();
+    let look = |_: &str, only: &Condition| -> Result<View, Miss> { table.choose(only) };
+    let shared = claimed_alternatives(&[rule], &look).unwrap();
     judge_claim(rule, (shared, false), &look).unwrap()
 }
 
@@ -153,18 +157,18 @@ fn a_claim_is_licensed_by_the_whole_interval_and_open_where_it_crosses_the_bound
 
 #[test]
 fn a_claim_about_an_effect_an_efficiency_or_a_fitted_parameter_needs_its_interval() {
-    let one = |columns: Vec<Column>| {
+    let one = |notes: &[(&str, &str)], columns: Vec<Column>| {
         let part = Part {
             coordinates: Coordinates::default(),
             digest: Digest::of(b"effects"),
-            content: Arc::new(Table::with_metadata(columns, &[("keys", "")]).unwrap()),
+            content: Arc::new(Table::with_metadata(columns, notes).unwrap()),
         };
         Arc::new(Opened::new(TraceSource::Table, ("r", "d"), vec![part], &[]))
     };
-    let judged = |that: &str, columns: Vec<Column>| {
+    let judged = |that: &str, notes: &[(&str, &str)], columns: Vec<Column>| {
         claimed(
             &rule(json!({"every": {"table": "r.d", "that": that}})),
-            &one(columns),
+            &one(notes, columns),
         )
         .truth
     };
@@ -178,7 +182,7 @@ fn a_claim_about_an_effect_an_efficiency_or_a_fitted_parameter_needs_its_interva
             text("ci_method", method),
             text("verdict", verdict),
         ];
-        judged("effect > 1", columns)
+        judged("effect > 1", &COMPARISON, columns)
     };
     let t = "t over 5 units, 4.00 degrees of freedom";
     assert_eq!(effect(Some((1.1, 1.3)), t, "different"), Truth::Yes);
@@ -197,7 +201,7 @@ fn a_claim_about_an_effect_an_efficiency_or_a_fitted_parameter_needs_its_interva
             float("parallel_efficiency_high", None),
             text("speedup_why", why),
         ];
-        judged("parallel_efficiency > 0.6", columns)
+        judged("parallel_efficiency > 0.6", &EFFICIENCY, columns)
     };
     assert_eq!(
         efficiency("2 units, and at least 3 are needed"),
@@ -216,7 +220,7 @@ fn a_claim_about_an_effect_an_efficiency_or_a_fitted_parameter_needs_its_interva
             float("unit_high", Some(0.3)),
             Column::text("unit_why", [None::<&str>]),
         ];
-        judged("value > 0.15", columns)
+        judged("value > 0.15", &FIT, columns)
     };
     assert_eq!((fitted(0.16), fitted(0.1)), (Truth::Yes, Truth::Unknown));
 }

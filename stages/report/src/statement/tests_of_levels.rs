@@ -37,7 +37,13 @@ fn comparison(changes: Option<bool>) -> Arc<Opened> {
     let part = Part {
         coordinates: Coordinates::default(),
         digest: Digest::of(b"levels"),
-        content: Arc::new(Table::with_metadata(columns, &[("keys", "metric")]).unwrap()),
+        content: Arc::new(
+            Table::with_metadata(
+                columns,
+                &[("keys", "metric"), ("parameters", r#"{"alpha": 0.05}"#)],
+            )
+            .unwrap(),
+        ),
     };
     Arc::new(Opened::new(TraceSource::Table, ("r", "c"), vec![part], &[]))
 }

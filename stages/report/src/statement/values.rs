@@ -4,7 +4,7 @@ use artifacts::Scalar;
 use pipeline::place::same_label;
 use pipeline::stage::Json;
 
-use super::interval::{ValueInterval, interval};
+use super::interval::spans;
 use super::judgement::{Judgement, is_one, rows_text};
 use super::predicate::Truth;
 use super::rule::{Between, Consistent, Extremum, Within};
@@ -66,7 +66,7 @@ pub(super) fn extremum(
         let reason = format!("{} rows share the {what} value: {text}", best.len());
         return Ok(Judgement::new(view, Truth::No, best, reason));
     }
-    if let Some(rival) = rival(view, &r.column, best[0], sign, &values)? {
+    if let Some(rival) = rival(view, &r.column, best[0], sign)? {
         let rows = rows_text(view, &[best[0], rival], &[&r.column]);
         let reason = format!(
             "the intervals of two rows overlap, so which has the {what} value is open: {rows}"
@@ -81,41 +81,42 @@ pub(super) fn extremum(
     Ok(judgement)
 }
 
-/// Returns a row whose interval reaches that of the row with the best value; `None` if there is none, or if the values
-/// count without intervals.
-fn rival(
-    view: &View,
-    column: &str,
-    best: usize,
-    sign: f64,
-    values: &[Option<f64>],
-) -> Result<Option<usize>, Miss> {
-    let ends = |row: usize| -> Result<(f64, f64), Miss> {
-        let value = values[row].unwrap_or(f64::NAN);
-        Ok(match interval(view, row, column)? {
-            ValueInterval::Exact => (sign * value, sign * value),
-            ValueInterval::Between(low, high) => {
-                let (low, high) = (sign * low, sign * high);
-                (low.min(high), low.max(high))
-            }
-            ValueInterval::Withheld => (f64::NEG_INFINITY, f64::INFINITY),
-        })
+/// Returns a row whose interval reaches that of the row with the best value; `None` if there is none.
+fn rival(view: &View, column: &str, best: usize, sign: f64) -> Result<Option<usize>, Miss> {
+    let outward = |(low, high): (f64, f64)| match sign < 0.0 {
+        true => (-high, -low),
+        false => (low, high),
     };
-    let (least, _) = ends(best)?;
-    for row in (0..values.len()).filter(|row| *row != best) {
-        if ends(row)?.1 >= least {
-            return Ok(Some(row));
-        }
-    }
-    Ok(None)
+    let spans = spans(view, column)?;
+    let ends: Vec<_> = spans.into_iter().map(|span| span.map(outward)).collect();
+    let Some((least, _)) = ends[best] else {
+        return Ok(None);
+    };
+    let reaches = |row: &usize| ends[*row].is_none_or(|(_, most)| most >= least);
+    Ok((0..ends.len()).filter(|row| *row != best).find(reaches))
+}
+
+/// The judgement that some rows are open, because their intervals reach beyond what a rule allows.
+fn open(view: &View, what: &str, rows: Vec<usize>, columns: &[&str]) -> Judgement {
+    let text = rows_text(view, &rows, columns);
+    let reason = format!("the interval of a row reaches {what}, or is withheld: {text}");
+    Judgement::new(view, Truth::Unknown, rows, reason)
 }
 
 pub(super) fn between(r: &Between, view: &View) -> Result<Judgement, Miss> {
     let (values, null) = numbers(view, &r.column)?;
-    let outside = |v: f64| r.low.is_some_and(|low| v < low) || r.high.is_some_and(|high| v > high);
-    let against = rows_where(&values, outside);
+    let (low, high) = (
+        r.low.unwrap_or(f64::NEG_INFINITY),
+        r.high.unwrap_or(f64::INFINITY),
+    );
+    let spans = spans(view, &r.column)?;
+    let against = rows_where(&spans, |(least, most)| most < low || least > high);
     if against.is_empty() && !null.is_empty() {
         return Ok(unknown(view, &r.column, null));
+    }
+    let reaching = rows_where(&spans, |(least, most)| least < low || most > high);
+    if against.is_empty() && !reaching.is_empty() {
+        return Ok(open(view, "beyond a bound", reaching, &[&r.column]));
     }
     let defined = || {
         values
@@ -151,27 +152,20 @@ pub(super) fn between(r: &Between, view: &View) -> Result<Judgement, Miss> {
 
 pub(super) fn within(r: &Within, view: &View) -> Result<Judgement, Miss> {
     let (values, mut null) = numbers(view, &r.column)?;
+    let spans_of_values = spans(view, &r.column)?;
     let references = match &r.reference {
         Json::String(column) => {
-            let (references, missing) = numbers(view, column)?;
-            null.extend(missing);
-            references
+            null.extend(numbers(view, column)?.1);
+            spans(view, column)?
         }
-        other => vec![other.as_f64(); values.len()],
+        other => vec![other.as_f64().map(|number| (number, number)); values.len()],
     };
-    let far = |value: f64, reference: f64| {
-        let allowed =
-            r.by.unwrap_or_else(|| r.ratio.unwrap_or(0.0) * reference.abs());
-        (value - reference).abs() > allowed
-    };
-    let pairs = values.iter().zip(&references).enumerate();
-    let against: Vec<usize> = pairs
-        .filter(|(_, (v, reference))| {
-            v.zip(**reference)
-                .is_some_and(|(v, reference)| far(v, reference))
-        })
-        .map(|(i, _)| i)
+    let pairs = spans_of_values.iter().zip(&references);
+    let excesses: Vec<Option<(f64, f64)>> = pairs
+        .map(|(value, reference)| Some(excess(r, (*value)?, (*reference)?)))
         .collect();
+    let against = rows_where(&excesses, |(least, _)| least > 0.0);
+    let reaching = rows_where(&excesses, |(_, most)| most > 0.0);
     if against.is_empty() && !null.is_empty() {
         null.sort_unstable();
         null.dedup();
@@ -179,6 +173,9 @@ pub(super) fn within(r: &Within, view: &View) -> Result<Judgement, Miss> {
     }
     let mut columns = vec![r.column.as_str()];
     columns.extend(r.reference.as_str());
+    if against.is_empty() && !reaching.is_empty() {
+        return Ok(open(view, "further away", reaching, &columns));
+    }
     let reason = match against.is_empty() {
         true => format!("all {} rows are as close as stated", values.len()),
         false => format!("further away: {}", rows_text(view, &against, &columns)),
@@ -199,6 +196,36 @@ pub(super) fn within(r: &Within, view: &View) -> Result<Judgement, Miss> {
     Ok(judgement)
 }
 
+/// Returns by how much a value is further from a reference than a rule allows, at least and at most, if both may lie anywhere in
+/// their intervals. In each half of the references, the distance beyond what is allowed is extreme at the ends, or where both
+/// are equal.
+fn excess(r: &Within, value: (f64, f64), reference: (f64, f64)) -> (f64, f64) {
+    let beyond = |value: f64, reference: f64| {
+        let allowed =
+            r.by.unwrap_or_else(|| r.ratio.unwrap_or(0.0) * reference.abs());
+        (value - reference).abs() - allowed
+    };
+    let anywhere = (f64::NEG_INFINITY, f64::INFINITY);
+    if value == anywhere || reference == anywhere {
+        return anywhere;
+    }
+    let mut references = vec![reference.0, reference.1];
+    if reference.0 < 0.0 && reference.1 > 0.0 {
+        references.push(0.0);
+    }
+    let mut ends: Vec<f64> = references
+        .iter()
+        .flat_map(|reference| [value.0, value.1].map(|value| beyond(value, *reference)))
+        .collect();
+    let meeting = (value.0.max(reference.0), value.1.min(reference.1));
+    if meeting.0 <= meeting.1 {
+        ends.extend([meeting.0, meeting.1].map(|both| beyond(both, both)));
+    }
+    let least = ends.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = ends.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    (least, most)
+}
+
 pub(super) fn consistent(r: &Consistent, view: &View) -> Result<Judgement, Miss> {
     let (values, null) = numbers(view, &r.column)?;
     for axis in &r.across {
@@ -212,10 +239,11 @@ pub(super) fn consistent(r: &Consistent, view: &View) -> Result<Judgement, Miss>
             return Ok(Judgement::new(view, Truth::Unknown, Vec::new(), reason));
         }
     }
-    let above = rows_where(&values, |v| v > r.reference);
-    let below = rows_where(&values, |v| v < r.reference);
-    let on = rows_where(&values, |v| v == r.reference);
-    let sides = [&above, &below, &on]
+    let spans = spans(view, &r.column)?;
+    let above = rows_where(&spans, |(low, _)| low > r.reference);
+    let below = rows_where(&spans, |(_, high)| high < r.reference);
+    let on = rows_where(&spans, |(low, high)| low == high && low == r.reference);
+    let sides = [&above, &below]
         .into_iter()
         .filter(|side| !side.is_empty())
         .count();
@@ -238,28 +266,20 @@ pub(super) fn consistent(r: &Consistent, view: &View) -> Result<Judgement, Miss>
     if !null.is_empty() {
         return Ok(unknown(view, &r.column, null));
     }
-    for row in 0..values.len() {
-        let reaches = match interval(view, row, &r.column)? {
-            ValueInterval::Exact => false,
-            ValueInterval::Between(low, high) => low <= r.reference && r.reference <= high,
-            ValueInterval::Withheld => true,
-        };
-        if reaches {
-            let rows = rows_text(view, &[row], &[&r.column]);
-            let reason = format!(
-                "the interval of a row reaches {}, or is withheld: {rows}",
-                r.reference
-            );
-            return Ok(Judgement::new(view, Truth::Unknown, vec![row], reason));
-        }
+    let reaching = rows_where(&spans, |(low, high)| {
+        low <= r.reference && r.reference <= high
+    });
+    if let Some(row) = reaching.first() {
+        let what = r.reference.to_string();
+        return Ok(open(view, &what, vec![*row], &[&r.column]));
     }
     let side = if below.is_empty() { "above" } else { "below" };
     let reason = format!("all {} rows lie {side} {}", values.len(), r.reference);
     Ok(Judgement::new(view, Truth::Yes, Vec::new(), reason))
 }
 
-/// The rows whose value meets a condition.
-fn rows_where(values: &[Option<f64>], is: impl Fn(f64) -> bool) -> Vec<usize> {
+/// The rows whose value, or interval, meets a condition.
+fn rows_where<T: Copy>(values: &[Option<T>], is: impl Fn(T) -> bool) -> Vec<usize> {
     values
         .iter()
         .enumerate()
