@@ -116,7 +116,7 @@ fn planning_knows_what_the_files_of_a_workload_hold() {
         ),
         (
             "dataset: {file: other.jsonl}",
-            "line 1: it has `text`, but neither",
+            "line 1: it has `text`, but no value for `conversations`",
             "each entry has `conversations`, `messages` or `prompt`",
             "14:42",
         ),

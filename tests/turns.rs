@@ -66,8 +66,7 @@ fn a_report_says_that_one_side_was_measured_after_the_other() {
         report.contains("*different*, higher and so better on *first*"),
         "{report}"
     );
-    let note =
-        "Note: first was measured before second, so the effect contains any drift of the machine.";
+    let note = "first was measured before second, so the effect contains any drift of the machine.";
     assert!(report.contains(note), "{report}");
     let limit = "- *order* (ladder): the cells of configuration second were measured after those of configuration first, so \
                  a comparison of the two contains any drift of the machine; `design: {blocks: N}` measures them in turns.";

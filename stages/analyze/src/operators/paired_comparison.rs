@@ -476,6 +476,18 @@ fn least_of_signs(deltas: &[f64]) -> f64 {
     2.0_f64.powi(power).min(1.0)
 }
 
+/// Returns the side that a test of ranks or signs finds higher: above 0 for a, below 0 for b.
+fn leaning(test: Test, wilcoxon: Option<&Wilcoxon>, deltas: &[f64]) -> Option<f64> {
+    match test {
+        Test::PairedT | Test::Permutation => None,
+        Test::Wilcoxon => wilcoxon.map(|w| w.w_plus - w.w_minus),
+        Test::Sign => {
+            let signs = sign_test(deltas);
+            Some(signs.positive as f64 - signs.negative as f64)
+        }
+    }
+}
+
 fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) -> Compared<Paired> {
     let (terms, column) = (&given.terms, place.column);
     let complete: Vec<(&Pair, f64, f64)> = pairs
@@ -533,14 +545,6 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
         .bootstrap(seed)
         .and_then(|b| b.interval_of_mean(sample.as_ref()?));
     let bootstrap = place.replicated(bootstrap).filter(|_| independent);
-    let leaning = match given.test {
-        Test::PairedT | Test::Permutation => None,
-        Test::Wilcoxon => wilcoxon.map(|w| w.w_plus - w.w_minus),
-        Test::Sign => {
-            let signs = sign_test(&deltas);
-            Some(signs.positive as f64 - signs.negative as f64)
-        }
-    };
     let doubted = doubt.is_some();
     let mean = effects.and_then(|e| Sample::new(e).ok()).map(|s| s.mean());
     Compared {
@@ -560,7 +564,7 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
             mean.is_some() && place.units.refusal(units.len()).is_none() && !doubted
         }),
         least: (given.test != Test::PairedT).then(|| least_of_signs(&deltas)),
-        leaning,
+        leaning: leaning(given.test, wilcoxon.as_ref(), &deltas),
         labels: None,
         bootstrap,
         extremes,

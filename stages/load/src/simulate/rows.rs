@@ -177,16 +177,16 @@ fn offsets_of(spec: &LoadSpec, prompts: usize) -> Result<Option<Vec<u64>>, Failu
     let stream = spec.origin.stream("load arrivals v1", &arrivals);
     let drawn = spec.arrival.offsets(prompts, &stream, &spec.files);
     let mut offsets = drawn.map_err(Failure::failed)?;
+    if let (Some(duration), Some(offsets)) = (spec.extent.duration, &mut offsets) {
+        let due = offsets.partition_point(|at| *at < duration.nanoseconds());
+        offsets.truncate(due);
+    }
     let last = offsets.as_ref().and_then(|offsets| offsets.last());
     if last.is_some_and(|last| *last > FURTHEST_NS) {
         return Err(
             Failure::failed("the last request would be sent after more than 100 years")
                 .hint("raise the rate, or send fewer requests"),
         );
-    }
-    if let (Some(duration), Some(offsets)) = (spec.extent.duration, &mut offsets) {
-        let due = offsets.partition_point(|at| *at < duration.nanoseconds());
-        offsets.truncate(due);
     }
     Ok(offsets)
 }
