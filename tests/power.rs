@@ -415,7 +415,7 @@ fn units_with_launches_of_their_own_are_rarely_false_and_have_no_note() {
         assert!(shared.is_null(), "{shared} {study}");
         assert!(!shown.contains("share launches"), "{shown}");
     }
-    // Repetitions within blocks are no units either.
+    // Repetitions within blocks do not count as units.
     for unit in ["[block, rep]", "[rep]"] {
         let nested = blocks.replace("unit: [rep]", &format!("unit: {unit}"));
         let (_, shared, shown) = with_launches_of(&project, &nested);

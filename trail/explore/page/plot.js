@@ -37,7 +37,7 @@ export function logTicks(low, high) {
 
 function axisOf(values, log, from, to, count, { zero, steps, whole, span, names }) {
   let [low, high] = [Infinity, -Infinity];
-  // Labels that are no numbers stand at 1, 2, ….
+  // Labels without numbers are placed at 1, 2, ….
   if (names) return { ...linear(0.5, names.length + 0.5, from, to), ticks: names.map((_, i) => i + 1), fits: () => true };
   // A selected span becomes the axis.
   if (span) return chosenAxis(span, log, from, to, count);

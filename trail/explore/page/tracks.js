@@ -71,7 +71,7 @@ export function chart(tracks, whole, { onspan, label, onpoint = null }) {
     if (far) onspan([Math.max(from, whole[0]), Math.min(to, whole[1])]);
     soon();
   });
-  // The end of a drag is no click.
+  // The end of a drag does not count as a click.
   canvas.addEventListener("click", (event) => { if (dragged) event.stopImmediatePropagation(); dragged = false; });
   canvas.addEventListener("dblclick", () => onspan(null));
   canvas.addEventListener("keydown", (event) => {

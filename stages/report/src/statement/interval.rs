@@ -28,7 +28,7 @@ pub(crate) enum ValueInterval {
 }
 
 impl ValueInterval {
-    /// Returns the ends between which a value may lie; `None` if they are withheld, or the value is no number.
+    /// Returns the ends between which a value may lie; `None` if they are withheld, or if the value is not a number.
     pub(super) fn span(&self, value: Option<f64>) -> Option<(f64, f64)> {
         match self {
             Self::Exact => value.map(|value| (value, value)),

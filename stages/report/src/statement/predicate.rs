@@ -87,6 +87,17 @@ pub(crate) enum Operand {
     Constant(Scalar),
 }
 
+impl Operand {
+    /// Adds its column, unless it is a constant or the column is there.
+    fn add_to<'a>(&'a self, columns: &mut Vec<&'a str>) {
+        if let Self::Column(name) = self
+            && !columns.contains(&name.as_str())
+        {
+            columns.push(name);
+        }
+    }
+}
+
 /// The comparison of two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
@@ -173,13 +184,7 @@ impl Predicate {
     /// Returns the columns that it reads, without duplicates.
     pub(crate) fn columns(&self) -> Vec<&str> {
         let mut columns = Vec::new();
-        self.visit(&mut |operand| {
-            if let Operand::Column(name) = operand
-                && !columns.contains(&name.as_str())
-            {
-                columns.push(name.as_str());
-            }
-        });
+        self.visit(&mut |operand| operand.add_to(&mut columns));
         columns
     }
 
@@ -205,13 +210,7 @@ impl Predicate {
     /// Returns the columns that it compares with constants or with each other, without duplicates.
     pub(super) fn compared(&self) -> Vec<&str> {
         let mut columns = Vec::new();
-        self.comparisons(&mut |operand| {
-            if let Operand::Column(name) = operand
-                && !columns.contains(&name.as_str())
-            {
-                columns.push(name.as_str());
-            }
-        });
+        self.comparisons(&mut |operand| operand.add_to(&mut columns));
         columns
     }
 

@@ -8,10 +8,9 @@ use pipeline::place::{Condition, Coordinates};
 use serde_json::{Value as Json, json};
 
 use super::judge::{judge, judge_claim};
-use super::judgement::Judgement;
 use super::predicate::Truth;
 use super::rule::Rule;
-use super::share::claimed_alternatives;
+use super::tests_of_intervals::{claimed, normal};
 use crate::data::Miss;
 use crate::trace::TraceSource;
 use crate::view::{Opened, Part, View};
@@ -55,23 +54,6 @@ fn notes(level: &str) -> [(&str, &str); 3] {
 
 fn rule(rule: Json) -> Rule {
     serde_json::from_value(rule).unwrap()
-}
-
-fn claimed(rule: &Rule, table: &Arc<Opened>) -> Judgement {
-    let look = |_: &str, only: &Condition| -> Result<View, Miss> { table.choose(only) };
-    let shared = claimed_alternatives(&[rule], &look).unwrap();
-    judge_claim(rule, (shared, false), &look).unwrap()
-}
-
-fn normal(state: &mut u64) -> f64 {
-    let mut uniform = || {
-        *state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        ((*state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
-    };
-    let (u, v) = (uniform(), uniform());
-    (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
 }
 
 /// The shares of studies that license a claim with intervals of some standard errors, and that license it as a plain statement.

@@ -52,7 +52,7 @@ fn rule(rule: Json) -> Rule {
     serde_json::from_value(rule).unwrap()
 }
 
-fn claimed(rule: &Rule, table: &Arc<Opened>) -> Judgement {
+pub(super) fn claimed(rule: &Rule, table: &Arc<Opened>) -> Judgement {
     let look = |_: &str, only: &Condition| -> Result<View, Miss> { table.choose(only) };
     let shared = claimed_alternatives(&[rule], &look).unwrap();
     judge_claim(rule, (shared, false), &look).unwrap()
@@ -62,7 +62,7 @@ fn stated(rule: &Rule, table: &Arc<Opened>) -> Judgement {
     judge(rule, &|_, only| table.choose(only)).unwrap()
 }
 
-fn normal(state: &mut u64) -> f64 {
+pub(super) fn normal(state: &mut u64) -> f64 {
     let mut uniform = || {
         *state = state
             .wrapping_mul(6_364_136_223_846_793_005)

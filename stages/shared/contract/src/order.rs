@@ -79,7 +79,7 @@ const YEARS: std::ops::RangeInclusive<f64> = 1900.0..=2199.0;
 
 /// Returns the ways to read labels as numbers, each as the positions from the most to the least significant one. A year
 /// comes first, wherever the labels have it. Days and months before a year have two ways if the labels leave both open.
-/// There is no way if some labels have the day first and some the month.
+/// The result is empty if some labels put the day first and others the month.
 fn readings(labels: &[Split]) -> Vec<Vec<usize>> {
     let Some(first) = labels.first() else {
         return Vec::new();
