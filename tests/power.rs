@@ -394,6 +394,47 @@ fn repetitions_on_one_launch_are_falsely_different_as_often_as_when_they_are_mea
 }
 
 #[test]
+fn a_winner_shown_over_units_on_one_launch_holds_for_that_launch() {
+    let project = Project::new();
+    let study = REPETITIONS
+        .replace("  plain: {", "  slow: {slots: 4, prefill: {fixed: 5 ms}, decode: {fixed: 20 ms}, noise: {launch: 0.03, cell: 0.01}}\n  plain: {")
+        .replace("configuration: [one, two]", "configuration: {one: {server: plain}, two: {server: slow}}\n  clients: [1, 2]")
+        .replace("over: [configuration, rep]", "over: [configuration, clients, rep]")
+        .replace("{clients: 2}", "{clients: \"${clients}\"}")
+        .replace("server: plain,", "server: \"${configuration.server}\",")
+        .replace(
+            "      compared:\n        operator: paired-comparison\n",
+            "      places: {operator: ranking, from: cells, among: configuration, unit: [rep], column: output_throughput, better: higher}\n      \
+             crossing:\n        operator: crossover\n        ladder: clients\n        better: higher\n",
+        )
+        .replace("columns: [output_throughput]", "column: output_throughput");
+    let blocks = study
+        .replace("seed: 1\n", "seed: 1\ndesign: {blocks: 6}\n")
+        .replace(" unit: [rep],", "")
+        .replace("        unit: [rep]\n", "")
+        .replace("  rep: [1, 2, 3, 4, 5, 6]\n", "")
+        .replace(", rep]", "]");
+    let why = "the servers are not started again for each rep, so the units share launches";
+    for (name, study, limited) in [("together", &study, true), ("apart", &blocks, false)] {
+        let file = format!("experiments/{name}.yaml");
+        let study = study.replace("experiment: repetitions", &format!("experiment: {name}"));
+        std::fs::write(project.path().join(&file), study).unwrap();
+        project.run(["run", &file, "--no-dry-run"]).ok();
+        for (query, shown) in [
+            ("select evidence as words from places", "Holm"),
+            (
+                "select resolution as words from crossing",
+                "only one is shown to be better",
+            ),
+        ] {
+            let words = project.run(["sql", &file, query, "--json"]).ok().stdout;
+            assert!(words.contains(shown), "{words}");
+            assert_eq!(words.contains(why), limited, "{words}");
+        }
+    }
+}
+
+#[test]
 fn units_with_launches_of_their_own_are_rarely_false_and_have_no_note() {
     let project = Project::new();
     let blocks = REPETITIONS.replace("seed: 1\n", "seed: 1\ndesign: {blocks: 6}\n");

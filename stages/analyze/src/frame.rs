@@ -5,7 +5,7 @@ mod spec;
 use std::ops::Range;
 
 use artifacts::{Column, Scalar, Table};
-use contract::{LineageRow, LineageSource, lineage_table};
+use contract::{INTERVAL_LEVEL, LineageRow, LineageSource, lineage_table};
 use pipeline::stage::MissingCell;
 use pipeline::suggest::remedy;
 use pipeline::{CellStatus, Coordinates, Failure};
@@ -362,13 +362,17 @@ impl Frame {
         let missing: Vec<MissingCell> = self.missing.iter().map(Missing::cell).collect();
         let missing =
             serde_json::to_string(&missing).expect("coordinates and texts are plain data");
-        let notes = [
+        let keys = self.keys.join(",");
+        let mut notes = vec![
             ("operator", operator),
             ("parameters", parameters),
-            ("keys", &self.keys.join(",")),
+            ("keys", &keys),
             ("level", self.level.word()),
             ("missing", &missing),
         ];
+        let levels = self.specs.iter().filter_map(|spec| spec.interval_level);
+        let level = levels.reduce(f64::min).map(|level| level.to_string());
+        notes.extend(level.as_deref().map(|level| (INTERVAL_LEVEL, level)));
         let table = Table::with_metadata(columns, &notes).map_err(wrong)?;
         let lineage = self.rows.iter().enumerate().flat_map(|(row, r)| {
             r.lineage.iter().map(move |span| LineageRow {

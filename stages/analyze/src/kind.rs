@@ -104,7 +104,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        27
+        28
     }
 
     fn semantic_version_of(&self, parameters: &Json) -> u32 {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use artifacts::{Column, Digest, Scalar, Store, Table};
-use contract::{Request, Row as _, synthetic};
+use contract::{INTERVAL_LEVEL, IntervalEnd, Request, Row as _, synthetic};
 use pipeline::sources::{NamedFiles, pin};
 use pipeline::{
     CellStatus, Content, Control, Done, Failure, Input, InputCell, Json, Problem, Step,
@@ -490,6 +490,31 @@ fn every_row_leads_down_to_raw_rows() {
         ),
         (Some(1), Some(5))
     );
+}
+
+#[test]
+fn a_table_with_intervals_states_their_level() {
+    let (_folder, store) = store();
+    let done = analyze(&store, &inputs(&store), &everything()).unwrap();
+    let mut levels = BTreeMap::new();
+    let is_table = |name: &str| !name.ends_with(".lineage") && !name.ends_with(".file");
+    for output in done.outputs.iter().filter(|o| is_table(&o.name)) {
+        let table = table(&done, &output.name);
+        let is_end = |name: &&str| {
+            let description = table.description(name).unwrap_or_default();
+            IntervalEnd::read(&description).is_some()
+        };
+        let names = table.names();
+        let end = names.iter().map(String::as_str).find(is_end);
+        let level = table.metadata(INTERVAL_LEVEL);
+        assert!(end.is_none() || level.is_some(), "{}: {end:?}", output.name);
+        levels.extend(level.map(|level| (output.name.clone(), level)));
+    }
+    assert_eq!(
+        [&*levels["comparison"], &*levels["breakdown"]],
+        ["0.95", "0.95"]
+    );
+    assert_eq!(levels["price"], levels["means"]);
 }
 
 fn follow(done: &Done, name: &str, row: usize) -> Vec<(String, usize)> {

@@ -111,9 +111,9 @@ impl Spec {
         self
     }
 
-    /// Declares the level of the intervals beside the values.
-    pub(crate) fn at_level(mut self, level: f64) -> Self {
-        self.interval_level = Some(level);
+    /// Declares the level of the intervals beside the values, if there are any.
+    pub(crate) fn at_level(mut self, level: impl Into<Option<f64>>) -> Self {
+        self.interval_level = level.into();
         self
     }
 

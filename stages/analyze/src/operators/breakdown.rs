@@ -167,7 +167,7 @@ fn columns(given: &Parameters) -> Columns<'_, Ladder> {
             Spec::text("rule", format!("the name of the rule: {rule}")),
             |_: &Ladder| given.rule.as_str(),
         )
-        .with(Spec::float("breakdown_n", "", n), |l| {
+        .with(Spec::float("breakdown_n", "", n).at_level(LEVEL), |l| {
             l.range().1.filter(|_| l.resolved())
         })
         .with(Spec::float("observed_n", "", observed), |l| {

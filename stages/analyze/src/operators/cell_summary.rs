@@ -259,13 +259,13 @@ fn columns() -> Columns<'static, Summary> {
                 values are too few to bound it",
                 quantile.trim_start_matches('p')
             );
-            columns.push(
-                Spec::float(format!("{name}_{quantile}"), unit, what),
-                move |s| s.quantile(i, p),
-            );
+            let spec = Spec::float(format!("{name}_{quantile}"), unit, what);
+            let value = move |s: &Summary| s.quantile(i, p);
             if [ICL.0, ITL.0].contains(&name) {
+                columns.push(spec, value);
                 continue;
             }
+            columns.push(spec.at_level(LEVEL), value);
             let end = |which: IntervalEnd| {
                 which.of(format!(
                     "its {LEVEL} interval from order statistics, within this \

@@ -122,7 +122,8 @@ fn columns(spec: &Spec, sold: Sold, given: &Parameters) -> Columns<'static, Pric
             "price_per_hour · {} ÷ ({name} · 3600); null without {}",
             sold.count.1, sold.what
         ),
-    );
+    )
+    .at_level(spec.interval_level);
     let end = |which: IntervalEnd, source_end: IntervalEnd| {
         let what = which.of(format!(
             "the interval of the cost, at the {source_end} end of that of {name}"

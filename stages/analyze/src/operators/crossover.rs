@@ -15,6 +15,7 @@ use crate::operators::comparison::position;
 use crate::operators::fairness::Losses;
 use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis, Pending};
 use crate::operators::looks::Looks;
+use crate::operators::one_launch;
 use crate::operators::pairs::{Pair, Sides, matched, rung};
 use crate::operators::resemblance;
 use crate::operators::uneven::Quantiles;
@@ -98,8 +99,8 @@ struct Course {
     missing: Scalar,
     /// The reason why no winner can be shown.
     undecidable: Option<String>,
-    /// That one side was measured first throughout, if there is a winner.
-    order: Option<OutOfTurn>,
+    /// What limits the winners, if there are any: one side was measured first throughout, or units share launches.
+    limits: Vec<String>,
     scale: Scale,
     looks: Looks,
 }
@@ -121,9 +122,9 @@ impl Course {
         if let Some(why) = &self.undecidable {
             return format!("{UNDECIDABLE}{why}");
         }
-        let order = self.order.as_ref().map(OutOfTurn::note);
-        let order = order.map_or_else(String::new, |note| format!("; {note}"));
-        self.course() + &order
+        let mut parts = vec![self.course()];
+        parts.extend(self.limits.iter().cloned());
+        parts.join("; ")
     }
 
     /// Says where the winner changes, or why that is not shown.
@@ -185,7 +186,7 @@ fn columns(given: &Parameters, unit: &str) -> Columns<'static, Course> {
             ),
             |c| Some(c.won[c.change?].1.clone()),
         )
-        .with(sided("effect", effect), |c| {
+        .with(sided("effect", effect).at_level(1.0 - given.alpha), |c| {
             c.crossing()?.mean.map(|mean| c.scale.outward(mean))
         })
         .with(sided("adjusted_low", end(IntervalEnd::Lower)), |c| {
@@ -403,9 +404,12 @@ fn table(
             .iter()
             .flat_map(|(at, _)| &course.rungs[*at].used);
         let sides = (given.pair.axis.as_str(), [a.as_str(), b.as_str()]);
-        course.order = judge.out_of_turn(sides, units.axes(), won);
-        if let Some(order) = &course.order {
-            lineage.extend(order.starts.iter().cloned());
+        let order = judge.out_of_turn(sides, units.axes(), won.clone());
+        let launches = (&*given.pair.axis, units.axes());
+        let launches = one_launch::limit(context, &mut judge, launches, won);
+        course.limits = order.iter().map(OutOfTurn::note).chain(launches).collect();
+        if let Some(order) = order {
+            lineage.extend(order.starts);
             lineage.sort();
         }
         rows.push(columns.row(key, &course, lineage));
@@ -534,7 +538,7 @@ fn course(
         won,
         rungs,
         missing,
-        order: None,
+        limits: Vec::new(),
         scale: given.scale,
         looks: given.looks,
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::Scalar;
-use contract::{METRICS, Metric, NotReplicated, Settings, Timing};
+use contract::{IntervalEnd, METRICS, Metric, NotReplicated, Settings, Timing};
 use pipeline::suggest::remedy;
 use pipeline::{Failure, Problem, Step};
 use schemars::JsonSchema;
@@ -175,33 +175,30 @@ fn columns(given: &Parameters) -> Columns<'static, Described> {
                 &quantile_name(*p),
                 &format!("quantile {p} (type 7), null where so few values cannot bound it,"),
             );
-            columns.push(spec, move |d| {
-                d.metrics[i].as_ref().and_then(|m| m.quantiles[q])
-            });
+            let quantile = move |d: &Described| d.metrics[i].as_ref().and_then(|m| m.quantiles[q]);
             if given.over.is_empty() {
+                columns.push(spec, quantile);
                 continue;
             }
-            let end = |which: &str| {
-                let stem = quantile_name(*p);
-                let name = format!("{name}_{stem}_{which}");
-                let how = "end of the 0.95 interval over units of quantile";
-                let none = "null without five units, each with values enough to bound the quantile";
-                Spec::float(
-                    name,
-                    unit,
-                    format!(
-                        "{which} {how} {p} of {name_of}; {none}",
-                        name_of = given.metrics[i]
-                    ),
-                )
+            columns.push(spec.at_level(LEVEL), quantile);
+            let end = |which: IntervalEnd, word: &str| {
+                let what = which.of(format!(
+                    "the {LEVEL} interval over units of quantile {p} of {name}; null without five units, each with values \
+                     enough to bound the quantile"
+                ));
+                Spec::float(format!("{name}_{}_{word}", quantile_name(*p)), unit, what)
             };
             let interval = move |d: &Described| {
                 let none = || Err(NO_VALUE.to_owned());
                 let metric = d.metrics[i].as_ref();
                 metric.map_or_else(none, |m| m.intervals[q].clone())
             };
-            columns.push(end("low"), move |d| Some(interval(d).ok()?.low));
-            columns.push(end("high"), move |d| Some(interval(d).ok()?.high));
+            columns.push(end(IntervalEnd::Lower, "low"), move |d| {
+                Some(interval(d).ok()?.low)
+            });
+            columns.push(end(IntervalEnd::Upper, "high"), move |d| {
+                Some(interval(d).ok()?.high)
+            });
             let why = format!("{name}_{}_why", quantile_name(*p));
             columns.push(Spec::text(why, WHY), move |d| interval(d).err());
         }

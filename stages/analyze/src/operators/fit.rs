@@ -180,7 +180,7 @@ fn columns(given: &Parameters) -> Columns<'static, Figure> {
             Spec::text("model", format!("{y} = {formula} with x = {x}")),
             move |_: &Figure| formula,
         )
-        .with(Spec::float("value", "", value), |f| f.value)
+        .with(Spec::float("value", "", value).at_level(level), |f| f.value)
         .with(
             Spec::float(
                 "std_error",

@@ -51,7 +51,8 @@ fn columns(specs: &[Spec], ladder: &str) -> Columns<'static, Rung> {
         let stem = format!("{name}_multiplier");
         let multiplier = Spec::float(&stem, "1", what)
             .over(format!("{ladder} = N"), format!("{ladder} = 1"))
-            .within(Bounds::Relative);
+            .within(Bounds::Relative)
+            .at_level(LEVEL);
         columns.push(multiplier.clone(), move |r| {
             r.columns[i].quotient.as_ref().map(|q| q.value)
         });

@@ -139,7 +139,7 @@ fn columns(spec: &Spec, given: &Parameters) -> Columns<'static, Work> {
             Work::achieved,
         )
         .with(
-            Spec::float("mfu", "1", "achieved_flops ÷ peak_flops"),
+            Spec::float("mfu", "1", "achieved_flops ÷ peak_flops").at_level(spec.interval_level),
             |w| Some(w.achieved()? / w.peak?),
         )
         .with(Spec::float("mfu_low", "1", end(IntervalEnd::Lower)), |w| {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pipeline::{Failure, Json};
 
+use crate::frame::SourceRows;
 use crate::operator::Context;
 use crate::operators::comparison::Compared;
 use crate::surroundings::Judge;
@@ -17,7 +18,11 @@ pub(crate) fn of_units(all: &OnOneLaunch, parameters: &Json) -> OnOneLaunch {
     let tables = || parameters["tables"].as_array().into_iter().flatten();
     let units = tables().filter_map(|table| table["parameters"]["unit"].as_array());
     let units: BTreeSet<&str> = units.flatten().filter_map(Json::as_str).collect();
-    let sides = tables().filter_map(|table| table["parameters"]["pair"]["axis"].as_str());
+    let sides = tables().filter_map(|table| {
+        let parameters = &table["parameters"];
+        let pair = parameters["pair"]["axis"].as_str();
+        pair.or_else(|| parameters["among"].as_str())
+    });
     let sides: BTreeSet<&str> = sides.collect();
     let of_stage = |(stage, axes): (&String, &BTreeSet<String>)| {
         let shared = axes.iter().any(|axis| units.contains(axis.as_str()));
@@ -27,7 +32,7 @@ pub(crate) fn of_units(all: &OnOneLaunch, parameters: &Json) -> OnOneLaunch {
     all.iter().filter_map(of_stage).collect()
 }
 
-/// Notes for each test that its units share launches. If both sides were measured on the same launches, these cancel.
+/// Notes for each test that its units share launches.
 ///
 /// # Errors
 /// If the cells behind the tests cannot be read.
@@ -37,26 +42,38 @@ pub(crate) fn note<T>(
     unit: &[String],
     tests: &mut [Compared<T>],
 ) -> Result<(), Failure> {
-    let all = context.shares.on_one_launch();
-    if all.is_empty() {
+    if context.shares.on_one_launch().is_empty() {
         return Ok(());
     }
     let mut judge = Judge::new(context)?;
     for test in tests.iter_mut().filter(|test| test.doubt.is_none()) {
-        let stages = judge.stages_behind(&test.lineage);
-        let of_stages = stages.iter().filter_map(|stage| all.get(stage));
-        let mut apart = of_stages.filter(|axes| !axes.contains(axis));
-        let within = apart.find_map(|axes| {
-            let within = unit.iter().filter(|axis| axes.contains(*axis));
-            let within: Vec<&str> = within.map(String::as_str).collect();
-            (!within.is_empty()).then(|| within.join(", "))
-        });
-        test.doubt = within.map(|within| {
-            format!(
-                "the servers are not started again for each {within}, so the units share launches, and this holds for these \
-                 launches only"
-            )
-        });
+        test.doubt = limit(context, &mut judge, (axis, unit), &test.lineage);
     }
     Ok(())
+}
+
+/// Explains what shared launches mean for a comparison of the labels of an axis over units; `None` if the units behind the
+/// rows do not share launches. If the labels were measured on the same launches, these cancel.
+pub(crate) fn limit<'s>(
+    context: &Context<'_>,
+    judge: &mut Judge<'_>,
+    (axis, unit): (&str, &[String]),
+    rows: impl IntoIterator<Item = &'s SourceRows>,
+) -> Option<String> {
+    let all = context.shares.on_one_launch();
+    if all.is_empty() {
+        return None;
+    }
+    let stages = judge.stages_behind(rows);
+    let of_stages = stages.iter().filter_map(|stage| all.get(stage));
+    let mut apart = of_stages.filter(|axes| !axes.contains(axis));
+    let within = apart.find_map(|axes| {
+        let within = unit.iter().filter(|axis| axes.contains(*axis));
+        let within: Vec<&str> = within.map(String::as_str).collect();
+        (!within.is_empty()).then(|| within.join(", "))
+    })?;
+    Some(format!(
+        "the servers are not started again for each {within}, so the units share launches, and this holds for these launches \
+         only"
+    ))
 }

@@ -82,7 +82,7 @@ fn columns(specs: &[Spec], sides: &Sides) -> Columns<'static, Contrast> {
         columns.push(side("a", &a), move |c: &Contrast| c.columns[i].a);
         columns.push(side("b", &b), move |c| c.columns[i].b);
         let delta = format!("{name} of {a} − {name} of {b}");
-        let delta = Spec::float(format!("{name}_delta"), unit, delta);
+        let delta = Spec::float(format!("{name}_delta"), unit, delta).at_level(LEVEL);
         columns.push(delta.clone(), move |c| {
             Some(c.columns[i].a? - c.columns[i].b?)
         });
@@ -107,7 +107,8 @@ fn columns(specs: &[Spec], sides: &Sides) -> Columns<'static, Contrast> {
         );
         let ratio = Spec::float(format!("{name}_ratio"), "1", ratio)
             .over(&a, &b)
-            .within(Bounds::NotNegative);
+            .within(Bounds::NotNegative)
+            .at_level(LEVEL);
         columns.push(ratio.clone(), move |c| c.columns[i].ratio);
         let what = (
             &*format!("{name}_ratio"),

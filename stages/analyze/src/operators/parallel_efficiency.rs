@@ -46,12 +46,13 @@ fn columns(spec: &Spec, given: &Parameters) -> Columns<'static, Rung> {
     let serial = "1 ÷ N: the efficiency of a server that serves one at a time";
     let speedup = Spec::float("speedup", "1", format!("{name} ÷ anchor"))
         .over(format!("{ladder} = N"), format!("{ladder} = 1"))
-        .within(Bounds::Relative);
+        .within(Bounds::Relative)
+        .at_level(LEVEL);
     let efficiency = Spec::float("parallel_efficiency", "1", efficiency).over(
         format!("throughput at {ladder} = N"),
         format!("N times that at {ladder} = 1"),
     );
-    let efficiency = efficiency.within(Bounds::Relative);
+    let efficiency = efficiency.within(Bounds::Relative).at_level(LEVEL);
     let scaled = |r: &Rung, read: fn(&Mean) -> Option<f64>| {
         r.columns[0]
             .quotient

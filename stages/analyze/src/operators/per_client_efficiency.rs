@@ -50,7 +50,8 @@ fn columns(spec: &Spec, given: &Parameters) -> Columns<'static, Rung> {
     let stem = "per_client_efficiency";
     let share = Spec::float(stem, "1", format!("{name} ÷ anchor; null without one"))
         .over(format!("{ladder} = N"), format!("{ladder} = {base}"))
-        .within(Bounds::Relative);
+        .within(Bounds::Relative)
+        .at_level(LEVEL);
     let columns = Rung::counts()
         .with(spec.like(name, spec.description.clone()), |r| {
             r.columns[0].value

@@ -21,6 +21,7 @@ use crate::operators::alike::{Alike, Compares, Kept, cells_behind};
 use crate::operators::fairness::Losses;
 use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis, Pending};
 use crate::operators::looks::Looks;
+use crate::operators::one_launch;
 use crate::operators::pairs::contested;
 use crate::operators::uneven::Quantiles;
 use crate::operators::units::Units;
@@ -244,10 +245,16 @@ fn table(
             let pair = [*i, *j].map(|at| contest.contenders[at].label.as_str());
             judge.out_of_turn((&given.among, pair), units.axes(), &contest.lineage)
         });
+        let launches = tests.iter().any(|test| shown(&test)).then_some(());
+        let launches = launches.and_then(|()| {
+            let sides = (&*given.among, units.axes());
+            one_launch::limit(context, &mut judge, sides, &contest.lineage)
+        });
         let evidence = Evidence {
             unlike: unlike.as_ref(),
             unfair,
             out_of_turn,
+            launches,
             pairs: tests,
         };
         let table = (from, keys.as_slice());

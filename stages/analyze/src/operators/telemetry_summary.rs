@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Table, TableError};
-use contract::CellRows;
+use contract::{CellRows, slowing_reasons};
 use pipeline::{Failure, Problem};
 
 use crate::columns::Columns;
@@ -188,9 +188,6 @@ struct Throttled {
     reasons: BTreeSet<String>,
 }
 
-/// Reasons that slow down no work: idleness, or clocks that somebody set.
-const HARMLESS: [&str; 3] = ["idle", "applications-clocks", "display-clocks"];
-
 fn columns() -> Columns<'static, Sampled> {
     let mut columns = Columns::new();
     for (i, (name, table)) in TABLES.iter().enumerate() {
@@ -310,8 +307,7 @@ fn throttled(table: &Table, rows: &[(usize, i64)]) -> Throttled {
         return counts;
     };
     for stated in rows.iter().filter_map(|(row, _)| column[*row]) {
-        let limits = stated.split('+').filter(|reason| !reason.is_empty());
-        let limits: Vec<&str> = limits.filter(|reason| !HARMLESS.contains(reason)).collect();
+        let limits: Vec<&str> = slowing_reasons(stated).collect();
         counts.stated += 1;
         counts.limited += usize::from(!limits.is_empty());
         counts.reasons.extend(limits.into_iter().map(str::to_owned));

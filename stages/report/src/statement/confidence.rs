@@ -3,9 +3,8 @@
 //! An interval at level L leaves (1 − L) ÷ 2 beyond each of its ends. A claim that k such ends can license falsely therefore
 //! needs k · (1 − L) ÷ 2 ≤ 5 %.
 
-use artifacts::Table;
+use contract::INTERVAL_LEVEL;
 use pipeline::place::Condition;
-use pipeline::stage::Json;
 
 use super::judge::Look;
 use crate::data::Miss;
@@ -14,99 +13,33 @@ use crate::view::View;
 /// The share of studies in which a claim may be licensed falsely.
 const ALPHA: f64 = 0.05;
 
-/// The operators without a setting for the level of their intervals, and that level.
-const FIXED: ([&str; 7], f64) = (
-    [
-        "breakdown",
-        "cell-summary",
-        "distribution",
-        "latency-multipliers",
-        "paired-deltas",
-        "parallel-efficiency",
-        "per-client-efficiency",
-    ],
-    0.95,
-);
-
-/// The operators whose intervals have the level of those that they read.
-const INHERITED: [&str; 2] = ["cost", "mfu"];
-
-/// The most tables through which a level is inherited.
-const STEPS: usize = 16;
-
-/// The column in which a table can state the level of its intervals itself.
-const COLUMN: &str = "interval_level";
+/// The usual level of intervals.
+const USUAL: f64 = 0.95;
 
 /// Opens a table for a claim: its values count with their intervals, and the view has the level of these.
 ///
 /// # Errors
-/// If the table, or one whose intervals it has, cannot be opened.
+/// If the table cannot be opened.
 pub(super) fn claimed(look: Look<'_>, table: &str, condition: &Condition) -> Result<View, Miss> {
     let mut view = look(table, condition)?;
     view.share.intervals = true;
-    view.share.level = stated(&view, look, STEPS)?;
+    view.share.level = stated(&view);
     Ok(view)
 }
 
 /// Returns the least level that the tables of a view state for their intervals; `None` if one does not.
-fn stated(view: &View, look: Look<'_>, steps: usize) -> Result<Option<f64>, Miss> {
-    let mut least = Some(1.0);
-    for part in &view.table.parts {
-        let level = match stated_in(&part.content) {
-            Stated::Level(level) => Some(level),
-            Stated::Inherited(from) if steps > 0 => {
-                let from = match from.contains('.') {
-                    true => from,
-                    false => format!("{}.{from}", view.table.stage),
-                };
-                match look(&from, &Condition::default()) {
-                    Ok(source) => stated(&source, look, steps - 1)?,
-                    Err(Miss::Unread) => return Err(Miss::Unread),
-                    Err(Miss::Wrong(_)) => None,
-                }
-            }
-            Stated::Inherited(_) | Stated::Nowhere => None,
-        };
-        least = least.zip(level).map(|(a, b)| f64::min(a, b));
-    }
-    Ok(least)
-}
-
-/// Where the level of the intervals of a table is stated.
-#[derive(Debug, PartialEq)]
-enum Stated {
-    /// In the table.
-    Level(f64),
-    /// In the table of this name.
-    Inherited(String),
-    /// Nowhere.
-    Nowhere,
-}
-
-fn stated_in(table: &Table) -> Stated {
-    let parameters = table.metadata("parameters");
-    let parameters = parameters.and_then(|text| serde_json::from_str::<Json>(&text).ok());
-    let parameters = parameters.unwrap_or_default();
-    let operator = table.metadata("operator").unwrap_or_default();
-    if let Some(level) = parameters["confidence"].as_f64() {
-        return Stated::Level(level);
-    }
-    if let Some(alpha) = parameters["alpha"].as_f64() {
-        return Stated::Level(1.0 - alpha);
-    }
-    if FIXED.0.contains(&operator.as_str()) {
-        return Stated::Level(FIXED.1);
-    }
-    match parameters["from"].as_str() {
-        Some(from) if INHERITED.contains(&operator.as_str()) => Stated::Inherited(from.to_owned()),
-        _ => Stated::Nowhere,
-    }
+fn stated(view: &View) -> Option<f64> {
+    let levels = view.table.parts.iter().map(|part| {
+        let level = part.content.metadata(INTERVAL_LEVEL)?;
+        level.parse::<f64>().ok()
+    });
+    levels.reduce(|a, b| Some(f64::min(a?, b?))).flatten()
 }
 
 /// Returns the level of the interval of a value: that of the row, if the table has a column for it. `one_sided` is whether its
 /// ends are bounds, each of which holds at the level of the test.
 pub(super) fn level(view: &View, index: usize, one_sided: bool) -> Option<f64> {
-    let level = match view.table.at(view.rows[index], COLUMN) {
+    let level = match view.table.at(view.rows[index], INTERVAL_LEVEL) {
         Ok(value) => value.as_f64(),
         Err(_) => view.share.level,
     };
@@ -141,21 +74,21 @@ pub(super) fn too_low(view: &View, one_sided: bool) -> Option<String> {
     };
     Some(match level {
         Some(level) => format!(
-            "{chances} needs intervals at {needs}, and these have {}: set `confidence` in their operator to {} or more, or use \
-             the rule `different` on a comparison",
+            "{chances} needs intervals at {needs}, and these have {}: give their operator `confidence: {}` or more if it \
+             has this setting, or use the rule `different` on a comparison",
             percent(level),
             decimals(needed(ends))
         ),
         None => format!(
             "{chances} needs intervals at {needs}, and their table does not state their level: use the table that the intervals \
-             come from, or add a column `{COLUMN}`"
+             come from, or add a column `{INTERVAL_LEVEL}`"
         ),
     })
 }
 
 /// States the level of the intervals of a view, unless it is the usual one.
 pub(super) fn unusual(view: &View) -> Option<String> {
-    let usual = |level: &f64| (level - FIXED.1).abs() > 1e-9;
+    let usual = |level: &f64| (level - USUAL).abs() > 1e-9;
     let levels = (0..view.rows.len()).filter_map(|index| level(view, index, false));
     let least = levels.reduce(f64::min).filter(usual)?;
     Some(format!("its intervals have the level {}", percent(least)))

@@ -4,16 +4,16 @@
 use std::sync::Arc;
 
 use artifacts::{Column, Digest, Table};
-use pipeline::place::{Condition, Coordinates};
+use contract::INTERVAL_LEVEL;
+use pipeline::place::Coordinates;
 use serde_json::{Value as Json, json};
 
-use super::judge::{judge, judge_claim};
+use super::judge::judge;
 use super::predicate::Truth;
 use super::rule::Rule;
 use super::tests_of_intervals::{claimed, normal};
-use crate::data::Miss;
 use crate::trace::TraceSource;
-use crate::view::{Opened, Part, View};
+use crate::view::{Opened, Part};
 
 const STUDIES: u64 = 200;
 /// 5 % and three standard errors.
@@ -44,12 +44,8 @@ fn means(z: &[[f64; MEANS]], errors: f64, notes: &[(&str, &str)], used: &str) ->
     Arc::new(Opened::new(TraceSource::Table, ("r", "m"), vec![part], &[]))
 }
 
-fn notes(level: &str) -> [(&str, &str); 3] {
-    [
-        ("keys", "level"),
-        ("operator", "aggregate"),
-        ("parameters", level),
-    ]
+fn notes(level: &str) -> [(&str, &str); 2] {
+    [("keys", "level"), (INTERVAL_LEVEL, level)]
 }
 
 fn rule(rule: Json) -> Rule {
@@ -73,9 +69,9 @@ fn rates(claim: &Json, levels: usize, (errors, level): (f64, &str)) -> [f64; 2] 
     licensed.map(|count| f64::from(count) / STUDIES as f64)
 }
 
-const USUAL: (f64, &str) = (1.959_964, r#"{"confidence": 0.95}"#);
+const USUAL: (f64, &str) = (1.959_964, "0.95");
 /// Enough for sixteen ends.
-const HIGH: (f64, &str) = (2.734_4, r#"{"confidence": 0.99375}"#);
+const HIGH: (f64, &str) = (2.734_4, "0.99375");
 
 fn every(that: &str) -> Json {
     json!({"every": {"table": "r.m", "that": that}})
@@ -253,7 +249,7 @@ fn whole_intervals_license_and_refute_each_rule() {
 
 #[test]
 fn a_claim_needs_intervals_at_a_level_for_all_its_chances() {
-    let short = |level: f64, errors: f64| (errors, format!(r#"{{"confidence": {level}}}"#));
+    let short = |level: f64, errors: f64| (errors, level.to_string());
     let one = every("x1_mean > 1");
     let two = json!({"any-of": [every("x1_mean > 1"), every("x2_mean > 1")]});
     for (claim, level, errors, licensed) in [
@@ -281,60 +277,33 @@ fn a_claim_needs_intervals_at_a_level_for_all_its_chances() {
         let judged = claimed(&rule(claim.clone()), &table(parameters));
         (judged.truth, judged.reason)
     };
-    let (truth, why) = reason(&one, r#"{"confidence": 0.2}"#);
+    let (truth, why) = reason(&one, "0.2");
     assert_eq!(truth, Truth::Unknown);
-    let says = "a claim needs intervals at 90 %, and these have 20 %: set `confidence` in their operator to 0.9 or more, or use \
+    let says = "a claim needs intervals at 90 %, and these have 20 %: give their operator `confidence: 0.9` or more if it has this setting, or use \
                 the rule `different` on a comparison";
     assert!(why.ends_with(says), "{why}");
     let (truth, why) = reason(
         &every(&joined(&|i| format!("x{i}_mean > 1"), " or ")),
-        r#"{"confidence": 0.95}"#,
+        "0.95",
     );
     assert_eq!(truth, Truth::Unknown);
-    assert!(why.contains("a claim that 8 ends of intervals could license needs intervals at 98.75 %, and these have 95 %: set `confidence` in their operator to 0.9875 or more"), "{why}");
-    let (truth, why) = reason(&one, r#"{"confidence": 0.9}"#);
+    assert!(why.contains("a claim that 8 ends of intervals could license needs intervals at 98.75 %, and these have 95 %: give their operator `confidence: 0.9875` or more"), "{why}");
+    let (truth, why) = reason(&one, "0.9");
     assert_eq!(truth, Truth::Yes);
     assert!(why.ends_with("its intervals have the level 90 %"), "{why}");
 }
 
 #[test]
-fn the_level_of_intervals_is_that_which_their_table_or_its_source_states() {
-    let judged = |notes: &[(&str, &str)], source: &str| {
+fn the_level_of_intervals_is_that_which_their_table_states() {
+    let judged = |notes: &[(&str, &str)]| {
         let table = means(&[[9.0; MEANS]], 1.96, notes, "x1_");
-        let source = means(
-            &[[9.0; MEANS]],
-            1.96,
-            &[("operator", "aggregate"), ("parameters", source)],
-            "x1_",
-        );
-        let look = |name: &str, only: &Condition| -> Result<View, Miss> {
-            match name {
-                "r.m" => table.choose(only),
-                "r.source" => source.choose(only),
-                _ => Err(Miss::Wrong("no such table".to_owned())),
-            }
-        };
-        judge_claim(&rule(every("x1_mean > 1")), (1, false), &look).unwrap()
+        claimed(&rule(every("x1_mean > 1")), &table)
     };
-    let truth = |notes: &[(&str, &str)], source: &str| judged(notes, source).truth;
-    let cost = [
-        ("operator", "cost"),
-        ("parameters", r#"{"from": "source"}"#),
-    ];
-    assert_eq!(truth(&cost, r#"{"confidence": 0.95}"#), Truth::Yes);
-    assert_eq!(truth(&cost, r#"{"confidence": 0.2}"#), Truth::Unknown);
-    let elsewhere = [("operator", "cost"), ("parameters", r#"{"from": "other"}"#)];
-    assert_eq!(truth(&elsewhere, ""), Truth::Unknown);
-    assert_eq!(truth(&[("operator", "paired-deltas")], ""), Truth::Yes);
-    assert_eq!(
-        truth(&[("parameters", r#"{"alpha": 0.05}"#)], ""),
-        Truth::Yes
-    );
-    assert_eq!(
-        truth(&[("parameters", r#"{"alpha": 0.2}"#)], ""),
-        Truth::Unknown
-    );
-    let query = judged(&[("operator", "sql")], "");
+    let truth = |level: &str| judged(&[(INTERVAL_LEVEL, level)]).truth;
+    assert_eq!(truth("0.95"), Truth::Yes);
+    assert_eq!(truth("0.2"), Truth::Unknown);
+    assert_eq!(truth("high"), Truth::Unknown);
+    let query = judged(&[("operator", "sql")]);
     assert_eq!(query.truth, Truth::Unknown);
     assert!(query.reason.ends_with("their table does not state their level: use the table that the intervals come from, or add a column `interval_level`"), "{}", query.reason);
 }

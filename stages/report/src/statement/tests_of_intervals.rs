@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use artifacts::{Column, Digest, Table};
+use contract::INTERVAL_LEVEL;
 use pipeline::place::{Condition, Coordinates};
 use serde_json::{Value as Json, json};
 
@@ -17,13 +18,13 @@ use crate::view::{Opened, Part, View};
 
 const STUDIES: u64 = 1000;
 
-/// The metadata of deltas, whose intervals have 95 %.
-const DELTAS: [(&str, &str); 2] = [("keys", "level"), ("operator", "paired-deltas")];
+/// The metadata of deltas.
+const DELTAS: [(&str, &str); 2] = [("keys", "level"), LEVEL];
 
-/// Those of a comparison, of efficiencies and of a fit, whose intervals have 95 %.
-const COMPARISON: [(&str, &str); 2] = [("keys", ""), ("parameters", r#"{"alpha": 0.05}"#)];
-const EFFICIENCY: [(&str, &str); 2] = [("keys", ""), ("operator", "parallel-efficiency")];
-const FIT: [(&str, &str); 2] = [("keys", ""), ("parameters", r#"{"confidence": 0.95}"#)];
+/// That of a table without keys.
+const ONE_ROW: [(&str, &str); 2] = [("keys", ""), LEVEL];
+
+const LEVEL: (&str, &str) = (INTERVAL_LEVEL, "0.95");
 
 /// A ratio, and its interval or the reason why it has none.
 type Ratio<'a> = (f64, Result<(f64, f64), &'a str>);
@@ -182,7 +183,7 @@ fn a_claim_about_an_effect_an_efficiency_or_a_fitted_parameter_needs_its_interva
             text("ci_method", method),
             text("verdict", verdict),
         ];
-        judged("effect > 1", &COMPARISON, columns)
+        judged("effect > 1", &ONE_ROW, columns)
     };
     let t = "t over 5 units, 4.00 degrees of freedom";
     assert_eq!(effect(Some((1.1, 1.3)), t, "different"), Truth::Yes);
@@ -201,7 +202,7 @@ fn a_claim_about_an_effect_an_efficiency_or_a_fitted_parameter_needs_its_interva
             float("parallel_efficiency_high", None),
             text("speedup_why", why),
         ];
-        judged("parallel_efficiency > 0.6", &EFFICIENCY, columns)
+        judged("parallel_efficiency > 0.6", &ONE_ROW, columns)
     };
     assert_eq!(
         efficiency("2 units, and at least 3 are needed"),
@@ -220,7 +221,7 @@ fn a_claim_about_an_effect_an_efficiency_or_a_fitted_parameter_needs_its_interva
             float("unit_high", Some(0.3)),
             Column::text("unit_why", [None::<&str>]),
         ];
-        judged("value > 0.15", &FIT, columns)
+        judged("value > 0.15", &ONE_ROW, columns)
     };
     assert_eq!((fitted(0.16), fitted(0.1)), (Truth::Yes, Truth::Unknown));
 }

@@ -40,7 +40,7 @@ fn comparison(changes: Option<bool>) -> Arc<Opened> {
         content: Arc::new(
             Table::with_metadata(
                 columns,
-                &[("keys", "metric"), ("parameters", r#"{"alpha": 0.05}"#)],
+                &[("keys", "metric"), (contract::INTERVAL_LEVEL, "0.95")],
             )
             .unwrap(),
         ),

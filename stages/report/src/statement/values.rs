@@ -62,16 +62,16 @@ pub(super) fn extremum(
         .fold(f64::NEG_INFINITY, |best, v| best.max(sign * v));
     let best = rows_where(&values, |v| sign * v == best);
     let text = rows_text(view, &best, &[&r.column]);
-    if best.len() > 1 {
-        let reason = format!("{} rows share the {what} value: {text}", best.len());
-        return Ok(Judgement::new(view, Truth::No, best, reason));
-    }
-    if let Some(rival) = rival(view, &r.column, best[0], sign)? {
+    if let Some(rival) = rival(view, &r.column, &best, sign)? {
         let rows = rows_text(view, &[best[0], rival], &[&r.column]);
         let reason = format!(
             "the intervals of two rows overlap, so which has the {what} value is open: {rows}"
         );
         return Ok(Judgement::new(view, Truth::Unknown, vec![rival], reason));
+    }
+    if best.len() > 1 {
+        let reason = format!("{} rows share the {what} value: {text}", best.len());
+        return Ok(Judgement::new(view, Truth::No, best, reason));
     }
     let is = is_one(view, best[0], &r.are)?;
     let reason = format!("the {what} is {text}");
@@ -81,19 +81,25 @@ pub(super) fn extremum(
     Ok(judgement)
 }
 
-/// Returns a row whose interval reaches that of the row with the best value; `None` if there is none.
-fn rival(view: &View, column: &str, best: usize, sign: f64) -> Result<Option<usize>, Miss> {
+/// Returns a row whose interval reaches that of the first of the rows with the best value; `None` if there is none. The others
+/// with that value share it only if none of them has an interval. Otherwise, their values may differ, and they are rivals.
+fn rival(view: &View, column: &str, best: &[usize], sign: f64) -> Result<Option<usize>, Miss> {
     let outward = |(low, high): (f64, f64)| match sign < 0.0 {
         true => (-high, -low),
         false => (low, high),
     };
     let spans = spans(view, column)?;
     let ends: Vec<_> = spans.into_iter().map(|span| span.map(outward)).collect();
-    let Some((least, _)) = ends[best] else {
+    let Some((least, _)) = ends[best[0]] else {
         return Ok(None);
     };
-    let reaches = |row: &usize| ends[*row].is_none_or(|(_, most)| most >= least);
-    Ok((0..ends.len()).filter(|row| *row != best).find(reaches))
+    let is_exact = |row: &usize| ends[*row].is_some_and(|(least, most)| least == most);
+    let shared = best.iter().all(is_exact);
+    let reaches = |row: &usize| match best.contains(row) {
+        true => !shared,
+        false => ends[*row].is_none_or(|(_, most)| most >= least),
+    };
+    Ok((0..ends.len()).filter(|row| *row != best[0]).find(reaches))
 }
 
 /// The judgement that some rows are open, because their intervals reach beyond what a rule allows.
@@ -286,4 +292,67 @@ fn rows_where<T: Copy>(values: &[Option<T>], is: impl Fn(T) -> bool) -> Vec<usiz
         .filter(|(_, v)| v.is_some_and(&is))
         .map(|(i, _)| i)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use artifacts::{Column, Digest, Table};
+    use contract::INTERVAL_LEVEL;
+    use pipeline::place::Coordinates;
+    use serde_json::json;
+
+    use super::super::rule::Rule;
+    use super::super::tests_of_intervals::claimed;
+    use super::*;
+    use crate::trace::TraceSource;
+    use crate::view::{Opened, Part};
+
+    /// Judges the claim that the first of some rows has the largest value. A row without an interval has an exact value.
+    fn first_is_largest(rows: &[(f64, Option<(f64, f64)>)]) -> Truth {
+        let end = |end: fn((f64, f64)) -> f64| rows.iter().map(move |(_, ends)| ends.map(end));
+        let columns = vec![
+            Column::int("level", (1..).take(rows.len()).map(Some)),
+            Column::float("x", rows.iter().map(|(x, _)| Some(*x))),
+            Column::float("x_low", end(|ends| ends.0)),
+            Column::float("x_high", end(|ends| ends.1)),
+        ];
+        let notes = [("keys", "level"), (INTERVAL_LEVEL, "0.99")];
+        let part = Part {
+            coordinates: Coordinates::default(),
+            digest: Digest::of(b"ties"),
+            content: Arc::new(Table::with_metadata(columns, &notes).unwrap()),
+        };
+        let table = Arc::new(Opened::new(TraceSource::Table, ("r", "d"), vec![part], &[]));
+        let largest = json!({"largest": {"table": "r.d", "column": "x", "are": {"level": 1}}});
+        let rule: Rule = serde_json::from_value(largest).unwrap();
+        claimed(&rule, &table).truth
+    }
+
+    #[test]
+    fn rows_with_equal_estimates_share_the_largest_value_only_if_they_have_no_intervals() {
+        let wide = Some((4.0, 6.0));
+        let point = Some((5.0, 5.0));
+        for (rows, truth) in [
+            // Equal estimates are no more decided than nearly equal ones.
+            (vec![(5.0, wide), (4.99, wide)], Truth::Unknown),
+            (vec![(5.0, wide), (5.0, wide)], Truth::Unknown),
+            (vec![(5.0, None), (5.0, wide)], Truth::Unknown),
+            (vec![(5.0, None), (5.0, None)], Truth::No),
+            (vec![(5.0, point), (5.0, point)], Truth::No),
+            (
+                vec![(5.0, None), (5.0, None), (4.0, Some((3.0, 4.5)))],
+                Truth::No,
+            ),
+            // A third row may have a larger value than both.
+            (vec![(5.0, None), (5.0, None), (4.9, wide)], Truth::Unknown),
+            (
+                vec![(5.0, Some((4.8, 5.2))), (4.0, Some((3.0, 4.5)))],
+                Truth::Yes,
+            ),
+        ] {
+            assert_eq!(first_is_largest(&rows), truth, "{rows:?}");
+        }
+    }
 }

@@ -41,8 +41,8 @@ pub(super) fn tested(r: &Tested, view: &View, wanted: Verdict) -> Result<Judgeme
     }
     let side = match r.side {
         Side::Either => "",
-        Side::Greater => ", a higher,",
-        Side::Less => ", a lower,",
+        Side::Greater => " with a higher",
+        Side::Less => " with a lower",
     };
     let reason = if against.is_empty() {
         let rows = match n {

@@ -1,6 +1,11 @@
-//! How a column's description marks it as one end of an interval. Operators write it; the report reads it.
+//! How a column's description marks it as one end of an interval, and where a table states the level of its intervals.
+//! Operators write it; the report reads it.
 
 use std::fmt;
+
+/// Where a table states the level of its intervals, 0 to 1: in a note about all of them, which operators write, or in a
+/// column, for each row.
+pub const INTERVAL_LEVEL: &str = "interval_level";
 
 /// One end of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -46,14 +46,14 @@ pub use cell::{
 pub use cell_rows::{CellRows, ServerCounter, metrics_source, server_counter};
 pub use declare::{ColumnSpec, ColumnType, Plain, Row, TableSpec, UnknownWord, Value, Word};
 pub use documents::{
-    AT_SIDE_PORT, Counters, DECLARED, Endpoints, EngineIdentity, EngineSource, Environment,
-    EventPattern, Exporter, HOST_NOT_KNOWN, InstalledSoftware, LiveElsewhere, LiveEnvironment,
-    LiveMember, LiveServer, LiveWorker, ModelIdentity, ModelShape, OF_ENGINE, PassedOver,
-    PinnedFile, PinnedPackage, PromptCache, RoleDescriptor, ServerCommand, ServerDescriptor,
-    Telling, WeightsIdentity,
+    AS_DECLARED, AT_SIDE_PORT, Counters, DECLARED, Endpoints, EngineIdentity, EngineSource,
+    Environment, EventPattern, Exporter, HOST_NOT_KNOWN, InstalledSoftware, LiveElsewhere,
+    LiveEnvironment, LiveMember, LiveServer, LiveWorker, ModelIdentity, ModelShape, OF_ENGINE,
+    PassedOver, PinnedFile, PinnedPackage, PromptCache, RoleDescriptor, ServerCommand,
+    ServerDescriptor, Telling, WeightsIdentity,
 };
 pub use format::{ReadError, TableFormat};
-pub use interval::IntervalEnd;
+pub use interval::{INTERVAL_LEVEL, IntervalEnd};
 pub use limit::Limit;
 pub use lineage::{Lineage, LineageRow, LineageSource, SourceArtifact, lineage_table};
 pub use metrics::{
@@ -72,7 +72,7 @@ pub use tables::{LOAD_TABLES, column_of_axis, declared, tables};
 pub use telemetry::{
     ERROR_EVENT, ERROR_TEXTS_NOTE, EngineEvent, Generator, GpuSample, HostSample, Member,
     ProcessRole, ProcessSample, RequestGenerator, RequestServer, ServerHostSample,
-    ServerInfoChange, ServerMetric, SlotSample,
+    ServerInfoChange, ServerMetric, SlotSample, ThrottleReason, slowing_reasons,
 };
 pub use trace::{TRACE, TraceRow, TraceSource, read_trace, trace_table};
 pub use units::{UnitText, unit, units};

@@ -88,9 +88,10 @@ impl Terms {
                 ),
                 move |_| scale.word(),
             )
-            .with(float("effect", effect.to_owned()), move |j| {
-                j.test.mean.map(|mean| scale.outward(mean))
-            })
+            .with(
+                float("effect", effect.to_owned()).at_level(level),
+                move |j| j.test.mean.map(|mean| scale.outward(mean)),
+            )
             .with(float("ci_low", own(IntervalEnd::Lower)), move |j| {
                 interval(j, level).map(|i| i.low)
             })

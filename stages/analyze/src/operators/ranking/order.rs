@@ -29,6 +29,8 @@ pub(super) struct Evidence<'a> {
     pub(super) unfair: Vec<Unfair>,
     /// The first pair shown to differ whose sides were measured one after the other.
     pub(super) out_of_turn: Option<OutOfTurn>,
+    /// What it means that the units share launches, if they do and a pair is shown to differ.
+    pub(super) launches: Option<String>,
 }
 
 impl Evidence<'_> {
@@ -59,10 +61,17 @@ impl Evidence<'_> {
         let unlike = self.unlike.map(Unlike::reason);
         let unfair = self.unfair.first().map(|(_, why)| why.clone());
         let order = self.out_of_turn.as_ref().map(OutOfTurn::note);
-        let parts: Vec<String> = [Some(tests), dependence, unlike, unfair, order]
-            .into_iter()
-            .flatten()
-            .collect();
+        let parts: Vec<String> = [
+            Some(tests),
+            dependence,
+            unlike,
+            unfair,
+            order,
+            self.launches.clone(),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         parts.join("; ")
     }
 }
