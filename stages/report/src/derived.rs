@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Column, Scalar, Table};
+use contract::slowing_reasons;
 use pipeline::place::Condition;
 use pipeline::stage::{CellStatus, Execution, Input, Json, LedgerLine};
 
@@ -365,8 +366,7 @@ fn load_limits(
             format!("the rows of {cells} of {total} cells {text}"),
         );
     }
-    let closed = ok(input).any(|c| c.parameters.pointer("/arrival/closed-loop").is_some());
-    if closed {
+    if ok(input).any(|cell| is_closed(&cell.parameters["arrival"])) {
         say(
             "closed loop",
             &input.stage,
@@ -394,6 +394,11 @@ fn load_limits(
         say("launches", &input.stage, text);
     }
     Ok(())
+}
+
+/// Whether clients wait for their answers: those of a closed loop, and the one that sends sequentially.
+fn is_closed(arrival: &Json) -> bool {
+    arrival == "sequential" || arrival.get("closed-loop").is_some()
 }
 
 /// Reports units of replication that share a launch, although a table declares them to be units: their spread lacks
@@ -445,8 +450,6 @@ fn throttling(data: &Data, input: &Input) -> Result<Option<String>, Miss> {
             return Ok(None);
         }
     }
-    // Values that a driver reports although nothing limits the clocks.
-    const HARMLESS: [&str; 3] = ["", "idle", "applications-clocks"];
     let mut sentences = Vec::new();
     let gpus = format!("{}.gpu_telemetry", input.stage);
     if data.has(&gpus) {
@@ -454,8 +457,7 @@ fn throttling(data: &Data, input: &Input) -> Result<Option<String>, Miss> {
         let (mut sampled, mut limited, mut reasons) = (0_usize, 0_usize, BTreeSet::new());
         for row in 0..samples.rows.len() {
             if let Ok(Scalar::Text(text)) = samples.get(row, "throttle_reasons") {
-                let here = text.split('+').filter(|reason| !HARMLESS.contains(reason));
-                let here: Vec<String> = here.map(str::to_owned).collect();
+                let here: Vec<String> = slowing_reasons(&text).map(str::to_owned).collect();
                 sampled += 1;
                 limited += usize::from(!here.is_empty());
                 reasons.extend(here);
@@ -553,7 +555,20 @@ fn counts(text: &str, total: usize) -> BTreeMap<String, usize> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn one_client_that_waits_for_its_answers_is_a_closed_loop_too() {
+        let closed = [
+            json!("sequential"),
+            json!({"closed-loop": {"clients": 4}}),
+        ];
+        assert!(closed.iter().all(is_closed));
+        let open = [json!("burst"), json!({"poisson": {"rate": 2}}), json!(null)];
+        assert!(!open.iter().any(is_closed));
+    }
 
     #[test]
     fn a_study_that_several_hosts_measured_is_not_said_to_cover_one() {

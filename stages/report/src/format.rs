@@ -183,8 +183,8 @@ pub fn format_value(
         }),
         Scalar::Bool(value) => words(*value, format),
         Scalar::Int(value) if format.is_empty() => Ok(minus(&value.to_string())),
-        Scalar::Int(value) => number(*value as f64, unit, format),
-        Scalar::Float(value) => number(*value, unit, format),
+        Scalar::Int(value) => number((*value as f64, Some(*value)), unit, format),
+        Scalar::Float(value) => number((*value, None), unit, format),
     }
 }
 
@@ -270,7 +270,12 @@ fn words(value: bool, format: &str) -> Result<String, FormatError> {
     Ok(if value { yes } else { no }.to_owned())
 }
 
-fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, FormatError> {
+/// Formats a number. `whole` is the same number as an integer, if the column has integers: not every one is a double.
+fn number(
+    (value, whole): (f64, Option<i64>),
+    unit: Option<&str>,
+    format: &str,
+) -> Result<String, FormatError> {
     if !value.is_finite() {
         return Err(FormatError::NotFinite);
     }
@@ -282,11 +287,14 @@ fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, Format
         };
     }
     if format == "n" {
-        return count(value, unit);
+        return count(value, whole, unit);
     }
     if let Some((digits, wanted)) = format.split_once(' ') {
         return match unit {
-            Some(unit) if unit == wanted => Ok(format!("{} {unit}", number(value, None, digits)?)),
+            Some(unit) if unit == wanted => {
+                let digits = number((value, whole), None, digits)?;
+                Ok(format!("{digits} {unit}"))
+            }
             _ => Err(wrong(&format!("values in `{wanted}`"))),
         };
     }
@@ -321,7 +329,11 @@ fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, Format
             Some(unit) => (1.0, format!(" {unit}")),
         },
     };
-    let mut digits = layout(value * scale, parsed.digits);
+    let in_full = matches!(parsed.digits, Digits::Default | Digits::Fixed(0));
+    let mut digits = match whole.filter(|_| in_full && scale == 1.0) {
+        Some(whole) => whole.to_string(),
+        None => layout(value * scale, parsed.digits),
+    };
     if digits.starts_with('-') && !digits.bytes().any(|b| (b'1'..=b'9').contains(&b)) {
         digits.remove(0);
     }
@@ -333,14 +345,15 @@ fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, Format
     Ok(format!("{plus}{}{suffix}", minus(&digits)))
 }
 
-fn count(value: f64, unit: Option<&str>) -> Result<String, FormatError> {
+fn count(value: f64, whole: Option<i64>, unit: Option<&str>) -> Result<String, FormatError> {
     if unit.is_some_and(|unit| unit != "1") {
         return Err(FormatError::unit("n", "counts", unit));
     }
     if value != value.trunc() || value < 0.0 {
         return Err(FormatError::value("n", "counts", value));
     }
-    Ok(thousands(&format!("{value:.0}")))
+    let digits = whole.map_or_else(|| format!("{value:.0}"), |whole| whole.to_string());
+    Ok(thousands(&digits))
 }
 
 fn p_value(value: f64) -> Result<String, FormatError> {
@@ -434,11 +447,7 @@ fn fixed(value: f64, decimals: usize) -> String {
 }
 
 fn significant(value: f64, count: usize) -> String {
-    let scientific = format!("{value:.*e}", count - 1);
-    let exponent: i32 = scientific
-        .split_once('e')
-        .and_then(|(_, e)| e.parse().ok())
-        .expect("`{:e}` writes an exponent");
+    let (scientific, exponent) = statistics::scientific(value, count);
     if !(-5..15).contains(&exponent) {
         return scientific;
     }
@@ -512,6 +521,35 @@ mod tests {
         assert_eq!(float(0.000_000_912, "1", "e2"), "9.12e\u{2212}7");
         assert_eq!(float(0.000_912, "1", "p"), "< 0.001");
         assert_eq!(float(0.5, "1", "+0.0"), "+0.5");
+    }
+
+    #[test]
+    fn an_integer_is_exact_unless_its_format_rounds_or_scales_it() {
+        let integer = |value: i64, unit: &str, format: &str| {
+            format_value(&Scalar::Int(value), Some(unit), format, "").unwrap()
+        };
+        // 2⁵³ + 1 is no double.
+        let odd = 9_007_199_254_740_993;
+        for (unit, format, expected) in [
+            ("1", "", "9007199254740993"),
+            ("1", ",", "9,007,199,254,740,993"),
+            ("1", "+,", "+9,007,199,254,740,993"),
+            ("1", "n", "9,007,199,254,740,993"),
+            ("1", "0", "9007199254740993"),
+            ("1", "0×", "9007199254740993×"),
+            ("%", "0%", "9007199254740993 %"),
+            ("ns", "0u", "9007199254740993 ns"),
+            ("ns", ",0 ns", "9,007,199,254,740,993 ns"),
+            ("1", "sig3", "9.01e15"),
+            ("1", "0%", "900719925474099200 %"),
+        ] {
+            assert_eq!(integer(odd, unit, format), expected, "{format}");
+        }
+        assert_eq!(integer(i64::MIN, "1", ",0"), "−9,223,372,036,854,775,808");
+        assert_eq!(integer(0, "1", "+0"), "0");
+        assert_eq!(integer(-7, "1", "+,"), "−7");
+        assert_eq!(integer(12, "ms", "0.0"), "12.0");
+        assert!(format_value(&Scalar::Int(-1), Some("1"), "n", "").is_err());
     }
 
     #[test]

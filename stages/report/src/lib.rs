@@ -56,7 +56,7 @@ pub use statement::{Judge, Rejudged, Rule, TablePart};
 pub use template::Template;
 
 /// The templates shipped with the binary, under their full names.
-const TEMPLATES: [(&str, &str); 20] = [
+const TEMPLATES: [(&str, &str); 21] = [
     (
         "quickstart.md",
         include_str!("../../../templates/quickstart.md"),
@@ -102,6 +102,10 @@ const TEMPLATES: [(&str, &str); 20] = [
     (
         "partials/summary.md",
         include_str!("../../../templates/partials/summary.md"),
+    ),
+    (
+        "partials/verdicts.md",
+        include_str!("../../../templates/partials/verdicts.md"),
     ),
     (
         "partials/tables.md",

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Column, Table};
-use contract::EngineSource;
+use contract::{AS_DECLARED, EngineSource};
 use pipeline::stage::{Coordinates, Input, Json};
 
 use crate::data::{Data, Miss};
@@ -299,9 +299,6 @@ fn roles(sides: &Sides<'_>) -> Vec<FactRow> {
     };
     names.into_iter().map(row).collect()
 }
-
-/// The text after an unverified value.
-const AS_DECLARED: &str = " (declared)";
 
 /// Whether a facet carries information, unlike an empty list of devices or an unknown driver.
 fn is_stated(value: &str) -> bool {

@@ -360,13 +360,6 @@ fn panel(
             );
         }
     }
-    if !reference.is_empty() {
-        let points: Vec<_> = reference
-            .iter()
-            .map(|(px, py)| (x.at(*px), y.at(*py)))
-            .collect();
-        svg.path(&points, "reference", false);
-    }
     for curve in curves {
         let class = format!("line c{}", curve.series % 6);
         let points: Vec<(f64, f64)> = match plot.settings.kind {
@@ -387,8 +380,18 @@ fn panel(
                 .collect(),
         };
         svg.path(&points, &class, false);
-        let marks = plot.settings.kind != FigureKind::Ecdf;
-        for p in curve.points.iter().filter(|_| marks) {
+    }
+    // Above the lines: it is dashed, so a line below it shows.
+    if !reference.is_empty() {
+        let points: Vec<_> = reference
+            .iter()
+            .map(|(px, py)| (x.at(*px), y.at(*py)))
+            .collect();
+        svg.path(&points, "reference", false);
+    }
+    let marks = plot.settings.kind != FigureKind::Ecdf;
+    for curve in curves.iter().filter(|_| marks) {
+        for p in &curve.points {
             let hover = hover(plot, p, &series[curve.series]);
             let (x, y, row) = (x.at(p.x), y.at(p.y), plot.mark(p.row));
             if plot.lacks.partial.contains(&p.row) {

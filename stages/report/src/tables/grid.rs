@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use artifacts::Scalar;
 use minijinja::{Environment, Error};
 
-use super::headings::Heads;
+use super::headings::{Heads, Sides};
 use crate::language::{World, missed};
 use crate::pivot::Pivoted;
 use crate::settings::{ColumnSettings, TableSettings};
@@ -63,7 +63,7 @@ pub(super) fn grid(
     }
     let mut out = grid.text();
     if !heads.ratios.is_empty() {
-        let notes: Vec<String> = heads.ratios.into_iter().map(|(_, note)| note).collect();
+        let notes: Vec<String> = heads.ratios.iter().map(Sides::note).collect();
         out.push_str(&format!("\n\n{}.", notes.join("; ")));
     }
     for (number, row, column) in repeated.in_order() {

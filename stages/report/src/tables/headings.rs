@@ -14,12 +14,30 @@ use crate::statement::checked;
 use crate::trace::{Entry, TraceSource, unmarked};
 use crate::view::View;
 
+/// The sides of a ratio, and the headings of its columns.
+pub(super) struct Sides {
+    ratio: Ratio,
+    headings: Vec<String>,
+    sides: String,
+}
+
+impl Sides {
+    /// Names the sides: `*Gain* is a ratio: batched ÷ serial`.
+    pub(super) fn note(&self) -> String {
+        let Self { headings, sides, .. } = self;
+        match headings.as_slice() {
+            [only] => format!("*{only}* is a ratio: {sides}"),
+            all => format!("*{}* are ratios: {sides}", all.join("* and *")),
+        }
+    }
+}
+
 /// The headings of columns, which of them hold numbers, and the sides of ratios.
 #[derive(Default)]
 pub(crate) struct Heads {
     pub(crate) texts: Vec<String>,
     pub(crate) numeric: Vec<bool>,
-    pub(super) ratios: Vec<(Ratio, String)>,
+    pub(super) ratios: Vec<Sides>,
 }
 
 impl Heads {
@@ -46,13 +64,13 @@ impl Heads {
         if let Some(ratio) = view.table.ratio(&column.column)
             && !names_both(&unmarked(&text), &ratio)
         {
-            match self.ratios.iter_mut().find(|(other, _)| *other == ratio) {
-                Some((_, note)) => *note = format!("*{text}*, {note}"),
-                None => {
-                    let sides =
-                        crate::ratios::sides(world, view, &column.column).map_err(missed)?;
-                    self.ratios.push((ratio, format!("*{text}*: {sides}")));
-                }
+            match self.ratios.iter_mut().find(|other| other.ratio == ratio) {
+                Some(same) => same.headings.push(text.clone()),
+                None => self.ratios.push(Sides {
+                    ratio,
+                    headings: vec![text.clone()],
+                    sides: crate::ratios::sides(world, view, &column.column).map_err(missed)?,
+                }),
             }
         }
         self.numeric

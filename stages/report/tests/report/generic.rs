@@ -387,7 +387,12 @@ fn limits_tell_of_a_machine_that_slowed_itself_down_though_no_gate_asked() {
     };
     assert_eq!(limits(&lab), None);
     let at = || Column::int("at_ns", [Some(0), Some(1), Some(2), Some(3)]);
-    let reasons = ["", "idle", "power-cap", "thermal+power-cap"];
+    let reasons = [
+        "",
+        "idle+display-clocks",
+        "power-cap",
+        "thermal+power-cap",
+    ];
     let gpu = Table::new(vec![
         at(),
         Column::text("throttle_reasons", reasons.map(|r| Some(r.to_owned()))),
