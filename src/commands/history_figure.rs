@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use load::escaped;
+
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 360.0;
 const LEFT: f64 = 70.0;
@@ -109,10 +111,4 @@ fn rounded(value: f64) -> String {
     } else {
         format!("{value:.2}")
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }

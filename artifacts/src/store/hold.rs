@@ -8,7 +8,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -26,7 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A live run's claim on the objects it uses; ends when dropped, or with the process.
 #[derive(Debug)]
 pub struct Hold {
-    root: PathBuf,
     file: tempfile::NamedTempFile,
     planning: Option<File>,
 }
@@ -65,7 +64,6 @@ impl Store {
         self.forget_dead_holds()?;
         writeln!(file, "{SINCE}{began}").map_err(StoreError::io(file.path()))?;
         Ok(Hold {
-            root: self.root.clone(),
             file,
             planning: Some(planning),
         })
@@ -113,21 +111,6 @@ impl Store {
 }
 
 impl Hold {
-    /// Resumes planning in the middle of a run: `gc` waits until the next [`Hold::keep`].
-    ///
-    /// # Errors
-    /// If a `gc` marks for longer than a minute.
-    pub fn plan_again(&mut self) -> Result<(), StoreError> {
-        if self.planning.is_none() {
-            self.planning = Some(lock_file(
-                &self.root.join("gc.lock"),
-                File::try_lock_shared,
-                PATIENCE,
-            )?);
-        }
-        Ok(())
-    }
-
     /// Ends planning. These records and everything they refer to stay until the hold is dropped, in addition to records
     /// kept before.
     ///
@@ -141,7 +124,7 @@ impl Hold {
         self.file
             .write_all(text.as_bytes())
             .map_err(StoreError::io(self.file.path()))?;
-        self.planning = None;
+        drop(self.planning.take());
         Ok(())
     }
 }

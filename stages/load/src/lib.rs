@@ -103,7 +103,7 @@ pub use span::TimeSpan;
 pub use suits::unsuited;
 pub use summarizer::Summarizer;
 pub use summary::{Arrivals, Distribution, Slo, Summary, e2e_beyond_server, ttft_beyond_server};
-pub use sweep::{LevelFigures, knee, level_name, sweep_figure};
+pub use sweep::{LevelFigures, escaped, knee, level_name, sweep_figure};
 pub use tables::tables;
 pub use tally::Tally;
 pub use telemetry::{Gpu, Telemetry, answer_questions, surroundings};

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
+use statistics::QuantilePlace;
+
 use crate::summary::Distribution;
 
 /// The most values held in memory; further values go to a file.
@@ -74,17 +76,10 @@ impl Sample {
         let mean = sum / n as f64;
         let mut squares = 0.0;
         values.each(|v| squares += (v - mean).powi(2))?;
-        let quantiles = [0.50, 0.90, 0.95, 0.99];
-        let place = |q: f64| q * (n - 1) as f64;
-        let ranks: Vec<usize> = quantiles
-            .iter()
-            .flat_map(|q| [place(*q).floor() as usize, place(*q).ceil() as usize])
-            .collect();
+        let places = [0.50, 0.90, 0.95, 0.99].map(|p| QuantilePlace::of(p, n));
+        let ranks: Vec<usize> = places.iter().flat_map(|at| [at.low, at.high]).collect();
         let ranked = values.at_ranks(&ranks)?;
-        let at = |i: usize| {
-            let (below, above) = (ranked[2 * i], ranked[2 * i + 1]);
-            below + (above - below) * (place(quantiles[i]) - place(quantiles[i]).floor())
-        };
+        let at = |i: usize| places[i].between(ranked[2 * i], ranked[2 * i + 1]);
         Ok(Some(Distribution {
             n,
             mean,

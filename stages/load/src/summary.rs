@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use contract::{Request, RequestStatus};
+use statistics::quantile_of_sorted;
 
 use crate::search::Judged;
 
@@ -46,23 +47,12 @@ impl Distribution {
             std: (n > 1).then(|| (squares / (n - 1) as f64).sqrt()),
             min: *values.first()?,
             max: *values.last()?,
-            p50: quantile(&values, 0.50)?,
-            p90: quantile(&values, 0.90)?,
-            p95: quantile(&values, 0.95)?,
-            p99: quantile(&values, 0.99)?,
+            p50: quantile_of_sorted(&values, 0.50)?,
+            p90: quantile_of_sorted(&values, 0.90)?,
+            p95: quantile_of_sorted(&values, 0.95)?,
+            p99: quantile_of_sorted(&values, 0.99)?,
         })
     }
-}
-
-/// Returns quantile `q` (0–1) of values in ascending order: type 7 (Hyndman and Fan 1996),
-/// linear interpolation, the default of NumPy and R. `None` without values.
-pub(crate) fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
-    let place = q.clamp(0.0, 1.0) * (sorted.len().checked_sub(1)?) as f64;
-    let (below, above) = (
-        sorted[place.floor() as usize],
-        sorted[place.ceil() as usize],
-    );
-    Some(below + (above - below) * (place - place.floor()))
 }
 
 /// Bounds that a good request must meet, ms. If the value is undefined for a request, the request does not meet the
@@ -216,17 +206,22 @@ mod tests {
 
     #[test]
     fn quantiles_are_of_type_7() {
-        // numpy.quantile([1, 2, 3, 10], [0, .25, .5, .9, 1])
-        let values = [1.0, 2.0, 3.0, 10.0];
-        for (q, expected) in [
-            (0.0, 1.0),
-            (0.25, 1.75),
-            (0.5, 2.5),
-            (0.9, 7.9),
-            (1.0, 10.0),
-        ] {
-            assert!((quantile(&values, q).unwrap() - expected).abs() < 1e-12);
+        // numpy.quantile([1, 2, 3, 10], [.5, .9])
+        let figures = Distribution::of(vec![10.0, 2.0, 1.0, 3.0]).unwrap();
+        for (quantile, expected) in [(figures.p50, 2.5), (figures.p90, 7.9)] {
+            assert!((quantile - expected).abs() < 1e-12);
         }
-        assert_eq!(quantile(&[], 0.5), None);
+        assert_eq!(Distribution::of(Vec::new()), None);
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_analysis_to_the_last_bit() {
+        let values = [11.0, 1.0, 2.0];
+        let sample = statistics::Sample::new(values).unwrap();
+        let figures = Distribution::of(values.to_vec()).unwrap();
+        assert_eq!(
+            [figures.p50, figures.p90, figures.p95, figures.p99],
+            [0.50, 0.90, 0.95, 0.99].map(|p| sample.quantile(p))
+        );
     }
 }

@@ -221,7 +221,8 @@ fn rounded(value: f64) -> String {
     }
 }
 
-fn escaped(text: &str) -> String {
+/// Escapes text for the content of an element of SVG. It is not enough for attributes.
+pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contract::PromptCache;
+use contract::{AS_DECLARED, PromptCache};
 use pipeline::{Json, Library, Needed};
 use serde::{Deserialize, Serialize};
 
-use crate::comparability::{AS_DECLARED, is_running_already};
+use crate::comparability::is_running_already;
 
 /// The prompt caches of a study's engines, by the names of their definitions.
 #[derive(Debug, Default, Serialize, Deserialize)]

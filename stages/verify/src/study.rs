@@ -138,6 +138,17 @@ impl Cell<'_> {
         self.about()?.text(column)
     }
 
+    /// Returns the number of clients of a closed loop: as the cell declares it, or else that of the clients with measured
+    /// requests. Returns `None` for open arrivals. This may read the rows.
+    pub(crate) fn clients(&self) -> Option<i64> {
+        let declared = self.fact("clients").filter(|n| *n > 0);
+        declared.or_else(|| {
+            let rows = self.answers()?;
+            let ids: BTreeSet<i64> = rows.measured().filter_map(|r| r.client_id).collect();
+            i64::try_from(ids.len()).ok().filter(|n| *n > 0)
+        })
+    }
+
     /// Reads one of the cell's tables; `None` if it has no table of that name.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ pub use documents::DocumentChange;
 pub use gate::{GateResult, Outcome};
 pub use numbers::NumberChange;
 pub use recipes::{CellChange, RecipeChange};
-pub use results::{ChangeVerdict, Direction, ResultChange, Rule, Test};
+pub use results::{ChangeVerdict, Direction, ResultChange, Rule, Test, USUAL};
 pub use side::{CompareError, Side};
 pub use tables::VerdictChange;
 

@@ -2,6 +2,8 @@
 //! Designs are data, and every pair of studies follows from its number, so the counts are reproducible.
 //! `cargo bench -p compare --bench gate` prints them.
 
+use statistics::Noise;
+
 use crate::gate::{Column, Lost, Outcome, judge, outcome};
 use crate::results::{Direction, Rule};
 use crate::units::Values;
@@ -360,26 +362,6 @@ impl Pair {
             lost,
             at,
         }
-    }
-}
-
-/// Random numbers from a seed: SplitMix64 (Steele, Lea & Flood 2014).
-struct Noise(u64);
-
-impl Noise {
-    /// Returns a number in (0, 1).
-    fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64 + 1e-17
-    }
-
-    /// Returns a standard normal number (Box & Muller 1958).
-    fn normal(&mut self) -> f64 {
-        let (u, v) = (self.uniform(), self.uniform());
-        (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
     }
 }
 

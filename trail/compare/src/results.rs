@@ -57,7 +57,7 @@ impl Default for Rule {
 }
 
 /// The columns that are compared by default.
-const USUAL: [&str; 5] = [
+pub const USUAL: [&str; 5] = [
     "output_throughput",
     "request_throughput",
     "ttft_ms_p50",

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::catalogue::record_of;
 use crate::error::Failure;
-use crate::latency;
+use crate::latency::{self, LATENCIES};
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
 use crate::rows::{States, tells_first_chunks};
@@ -29,9 +29,6 @@ const PER_DECADE: f64 = 8.0;
 
 /// The number of columns of bins over time.
 const WIDE: usize = 120;
-
-/// The latencies of the requests in a span.
-const LATENCIES: [&str; 3] = ["ttft_ms", "tpot_ms", "e2e_latency_ms"];
 
 /// The maximum number of values of a latency that are kept individually.
 const VALUES: usize = 200_000;

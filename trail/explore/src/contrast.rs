@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Scalar, Store, Table};
-use compare::{Rule, Side};
+use compare::{Rule, Side, USUAL};
 use contract::NotReplicated;
 use pipeline::design::BLOCK;
 use pipeline::lock::{LockCell, LockClass, LockStage};
@@ -25,15 +25,6 @@ const LEVEL: f64 = 0.95;
 
 /// The probability of finding the smallest detectable change.
 const POWER: f64 = 0.8;
-
-/// The default columns to compare.
-const USUAL: [&str; 5] = [
-    "output_throughput",
-    "request_throughput",
-    "ttft_ms_p50",
-    "tpot_ms_p50",
-    "e2e_latency_ms_p50",
-];
 
 /// The sides of the comparison.
 struct Sides<'a> {

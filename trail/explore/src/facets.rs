@@ -270,10 +270,9 @@ fn collect(
         let Ok((stage, cell)) = study.find(&input.stage, &only.coordinates.to_string()) else {
             continue;
         };
-        if let Some(digest) = cell.record.filter(|digest| seen.insert(*digest))
+        if cell.record.is_some_and(|digest| seen.insert(digest))
             && let Some(record) = record_of(store, &stage.name, cell)?
         {
-            let _read = digest;
             collect(study, &stage.name, &record, into, seen, store)?;
         }
     }

@@ -10,7 +10,7 @@ use pipeline::lock::Lock;
 use pipeline::suggest::remedy;
 use query::{Limits, QueryError};
 use serde_json::json;
-use statistics::LEAST_FOR_A_CHANGE;
+use statistics::{LEAST_FOR_A_CHANGE, Sample};
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::commits::{Commit, GitError, commits, lock_at};
@@ -133,10 +133,14 @@ pub fn history(followed: &Followed<'_>, store: &Store) -> Result<History, GitErr
             Ok((values, own_unit)) => {
                 unit = own_unit.or(unit);
                 for (name, values) in values {
+                    // Every series has values, and all of them are finite.
+                    let Ok(sample) = Sample::new(values) else {
+                        continue;
+                    };
                     points.entry(name).or_default().push(Point {
                         commit: i,
-                        rows: values.len(),
-                        value: median(values),
+                        rows: sample.len(),
+                        value: sample.median(),
                         change: None,
                     });
                 }
@@ -249,15 +253,6 @@ fn labels_of(lock: &Lock, table: &Table, column: &str) -> Vec<String> {
             && (axes.contains(name) || name == "metric")
     };
     table.names().into_iter().filter(tells).collect()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() % 2 {
-        0 => f64::midpoint(values[middle - 1], values[middle]),
-        _ => values[middle],
-    }
 }
 
 /// Marks where a new level begins; if all values are positive, uses levels of their logarithms.

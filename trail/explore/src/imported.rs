@@ -43,31 +43,13 @@ pub(crate) fn started(stage: &str, cell: &LockCell, store: &Store) -> Option<Str
     let facts = record.outputs.get("cell")?;
     let table = Table::from_parquet(store.get(&facts.digest).ok()?).ok()?;
     let started = table.int("started_unix_ns").ok()?;
-    started.first().copied().flatten().map(utc)
+    started.first().copied().flatten().and_then(utc)
 }
 
-/// Returns a time since 1970 as text: the date by the algorithm of Howard Hinnant, in the Gregorian calendar.
-fn utc(unix_ns: i64) -> String {
-    let (seconds, ns) = (
-        unix_ns.div_euclid(1_000_000_000),
-        unix_ns.rem_euclid(1_000_000_000),
-    );
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Years begin in March, so that the leap day is the last of its year, and 400 years are an era.
-    let since = days + 719_468;
-    let (era, day) = (since.div_euclid(146_097), since.rem_euclid(146_097));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, next) = if month < 10 {
-        (month + 3, 0)
-    } else {
-        (month - 9, 1)
-    };
-    let year = year + 400 * era + next;
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ns:09}Z")
+/// Returns a time since 1970 as text, to the nanosecond.
+fn utc(unix_ns: i64) -> Option<String> {
+    let time = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).ok()?;
+    Some(format!("{time:.9}"))
 }
 
 #[cfg(test)]
@@ -85,8 +67,12 @@ mod tests {
             (4_107_542_400, "2100-03-01T00:00:00"),
             (-1, "1969-12-31T23:59:59"),
         ] {
-            assert_eq!(utc(seconds * 1_000_000_000), format!("{text}.000000000Z"));
+            let shown = utc(seconds * 1_000_000_000).unwrap();
+            assert_eq!(shown, format!("{text}.000000000Z"));
         }
+        assert_eq!(utc(-1).unwrap(), "1969-12-31T23:59:59.999999999Z");
+        assert_eq!(utc(i64::MIN).unwrap(), "1677-09-21T00:12:43.145224192Z");
+        assert_eq!(utc(i64::MAX).unwrap(), "2262-04-11T23:47:16.854775807Z");
     }
 
     #[test]

@@ -31,8 +31,8 @@ const VALUES: usize = 4_000_000;
 /// The maximum number of curves in one answer.
 const MOST_GROUPS: usize = 400;
 
-/// The metrics that an objective bounds.
-const BOUNDED: [&str; 3] = ["ttft_ms", "tpot_ms", "e2e_latency_ms"];
+/// The latencies of a request, which an objective bounds.
+pub(crate) const LATENCIES: [&str; 3] = ["ttft_ms", "tpot_ms", "e2e_latency_ms"];
 
 /// The possible bounds of an objective in each decade.
 const STEPS: [f64; 10] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0];
@@ -245,12 +245,12 @@ fn ranks(n: usize) -> impl Iterator<Item = usize> {
 /// `goodput`.
 pub(crate) fn objective(study: &Study, ask: &Ask, store: &Store) -> Result<Reply, Failure> {
     let chosen = Chosen::of(study, ask)?;
-    let bounded = BOUNDED.map(|name| metric(name).expect("it is one of the metrics"));
+    let bounded = LATENCIES.map(|name| metric(name).expect("it is one of the metrics"));
     let (metrics, mut notes) = readable(&chosen, &bounded, store)?;
     let (exclusions, unread) = exclusions_of(study, store);
     notes.extend(unread);
     let mut read = Vec::new();
-    let mut ranges = [(f64::INFINITY, f64::NEG_INFINITY); BOUNDED.len()];
+    let mut ranges = [(f64::INFINITY, f64::NEG_INFINITY); LATENCIES.len()];
     for (cell, labels) in &chosen.cells {
         let mut counts = Counts::new();
         let hear = |measured: &[Option<f64>]| {
@@ -342,7 +342,7 @@ fn readable<'m>(
 }
 
 /// Requests of a cell, by the ladder position of each metric.
-type Counts = BTreeMap<[usize; BOUNDED.len()], usize>;
+type Counts = BTreeMap<[usize; LATENCIES.len()], usize>;
 
 /// All possible bounds in ascending order: ten per decade, from 10⁻⁶ to 10¹² ms. All cells share one ladder, so that a
 /// single pass over the rows is enough, whatever their range.

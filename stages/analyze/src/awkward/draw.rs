@@ -2,6 +2,7 @@
 
 use artifacts::Scalar;
 use pipeline::CellStatus;
+pub(crate) use statistics::Noise;
 
 use super::{Design, Launch, Lost, Metric, Unit};
 use crate::frame::{Absence, Frame, Level, Missing, Row, Spec};
@@ -12,41 +13,20 @@ pub(super) const BASE: f64 = 100.0;
 /// The standard deviation of the logarithm of a request's value.
 const REQUEST: f64 = 0.5;
 
-/// Random numbers from a seed: SplitMix64 (Steele, Lea & Flood 2014).
-#[derive(Debug)]
-pub(crate) struct Noise(pub(crate) u64);
+/// Returns Student's t with three degrees of freedom.
+fn heavy(noise: &mut Noise) -> f64 {
+    let squares: f64 = (0..3).map(|_| noise.normal().powi(2)).sum();
+    noise.normal() / (squares / 3.0).sqrt()
+}
 
-impl Noise {
-    /// Returns a number in (0, 1).
-    pub(crate) fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64 + 1e-17
+/// Returns a Poisson number (Knuth).
+fn poisson(noise: &mut Noise, mean: f64) -> f64 {
+    let (end, mut product, mut count) = ((-mean).exp(), noise.uniform(), 0.0);
+    while product > end {
+        product *= noise.uniform();
+        count += 1.0;
     }
-
-    /// Returns a standard normal number (Box & Muller 1958).
-    pub(crate) fn normal(&mut self) -> f64 {
-        let (u, v) = (self.uniform(), self.uniform());
-        (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
-    }
-
-    /// Returns Student's t with three degrees of freedom.
-    fn heavy(&mut self) -> f64 {
-        let squares: f64 = (0..3).map(|_| self.normal().powi(2)).sum();
-        self.normal() / (squares / 3.0).sqrt()
-    }
-
-    /// Returns a Poisson number (Knuth).
-    fn poisson(&mut self, mean: f64) -> f64 {
-        let (end, mut product, mut count) = ((-mean).exp(), self.uniform(), 0.0);
-        while product > end {
-            product *= self.uniform();
-            count += 1.0;
-        }
-        count
-    }
+    count
 }
 
 /// The next value of a first-order autoregression.
@@ -178,7 +158,7 @@ impl Design {
                         Launch::Unlike(first, others) => {
                             (if system == 0 { first } else { others }) * noise.normal()
                         }
-                        Launch::HeavyTails(scale) => scale * noise.heavy(),
+                        Launch::HeavyTails(scale) => scale * heavy(noise),
                         Launch::TwoStates(chance, far, deviation) => {
                             let far = if noise.uniform() < chance { far } else { 0.0 };
                             far + deviation * noise.normal()
@@ -233,7 +213,7 @@ impl Design {
                 format!("{value:.*e}", n - 1).parse().unwrap_or(value)
             }
             Metric::Digits(_) => value,
-            Metric::Count(mean) => noise.poisson(mean * slow.exp() * factor),
+            Metric::Count(mean) => poisson(noise, mean * slow.exp() * factor),
             Metric::Share(requests, chance) => {
                 let ok = (chance * (1.0 - slow.abs()) * factor).clamp(0.0, 1.0);
                 let hits = (0..requests).filter(|_| noise.uniform() < ok).count();

@@ -1,5 +1,6 @@
 //! The settings of a search.
 
+use pipeline::language::settings::percent_of_share;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -175,7 +176,7 @@ impl Search {
                 format!(
                     "a rate that is {} % too high becomes visible only after {:.1} s of arrivals \
                      (bound ÷ resolution ÷ attainment), but a probe may last only {}",
-                    self.resolution * 100.0,
+                    percent_of_share(self.resolution),
                     overload.needed_s,
                     self.longest
                 ),

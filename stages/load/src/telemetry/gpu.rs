@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use contract::GpuSample;
+use contract::{GpuSample, ThrottleReason};
 
 use super::companion::{Absent, Companion, Sampled};
 use super::nvml::Library;
@@ -14,23 +14,23 @@ use super::smi::Smi;
 use crate::sheet::Sheet;
 
 /// The reasons of the driver's bit mask (nvml.h, `nvmlClocksEventReason…`).
-const REASONS: [(u64, &str); 9] = [
-    (0x001, "idle"),
-    (0x002, "applications-clocks"),
-    (0x004, "power-cap"),
-    (0x008, "hardware-slowdown"),
-    (0x010, "sync-boost"),
-    (0x020, "thermal"),
-    (0x040, "hardware-thermal"),
-    (0x080, "power-brake"),
-    (0x100, "display-clocks"),
+const REASONS: [(u64, ThrottleReason); 9] = [
+    (0x001, ThrottleReason::Idle),
+    (0x002, ThrottleReason::ApplicationsClocks),
+    (0x004, ThrottleReason::PowerCap),
+    (0x008, ThrottleReason::HardwareSlowdown),
+    (0x010, ThrottleReason::SyncBoost),
+    (0x020, ThrottleReason::Thermal),
+    (0x040, ThrottleReason::HardwareThermal),
+    (0x080, ThrottleReason::PowerBrake),
+    (0x100, ThrottleReason::DisplayClocks),
 ];
 
 /// Returns the words of a bit mask; unknown bits become a hexadecimal number.
 pub(super) fn reasons(mask: u64) -> String {
     let reasons = REASONS.iter().filter(|(bit, _)| mask & bit != 0);
     let rest = mask & !REASONS.iter().map(|(bit, _)| bit).sum::<u64>();
-    let words = reasons.map(|(_, word)| (*word).to_owned());
+    let words = reasons.map(|(_, reason)| reason.word().to_owned());
     words
         .chain((rest != 0).then(|| format!("{rest:#x}")))
         .collect::<Vec<_>>()
@@ -177,6 +177,10 @@ mod tests {
         assert_eq!(reasons(0), "");
         assert_eq!(reasons(0x24), "power-cap+thermal");
         assert_eq!(reasons(0x8001), "idle+0x8000");
+        assert_eq!(
+            reasons(0x1ff),
+            "idle+applications-clocks+power-cap+hardware-slowdown+sync-boost+thermal+hardware-thermal+power-brake+display-clocks"
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ use load::{
 use pipeline::stage::{Control, Coordinates};
 use serde_json::json;
 
-use crate::common::{Run, closed, paced};
+use crate::common::{Run, closed, paced, skipped};
 
 /// Returns this number of processes of the test's own binary.
 fn several(count: u32) -> Generators {
@@ -376,7 +376,6 @@ fn a_duration_ends_all_generators_at_the_same_time() {
 
 /// Returns generators whose monotonic clock is a day ahead of the local one, as on a machine that started a day
 /// earlier. `None` if the kernel does not permit this.
-#[expect(clippy::print_stderr, reason = "a skipped test reports that")]
 fn a_day_ahead(count: u32) -> Option<Generators> {
     let unshare = [
         "unshare",
@@ -392,7 +391,7 @@ fn a_day_ahead(count: u32) -> Option<Generators> {
         .stderr(std::process::Stdio::null())
         .status();
     if !tried.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: `unshare --time` is not allowed here");
+        skipped("unshare", "`unshare --time` is not allowed here");
         return None;
     }
     let program = env!("CARGO_BIN_EXE_load-generator");

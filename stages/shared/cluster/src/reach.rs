@@ -5,8 +5,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use artifacts::Digest;
-use places::Kubernetes;
 use places::kubernetes::volume_of;
+use places::{Kubernetes, quoted};
 use remote::Remote;
 use sha2::{Digest as _, Sha256};
 
@@ -207,11 +207,6 @@ pub(crate) fn sha256_of(file: &Path) -> std::io::Result<String> {
     }
     let digest = hasher.finalize();
     Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// Quotes a word for a shell.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]

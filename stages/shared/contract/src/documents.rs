@@ -293,6 +293,9 @@ pub const OF_ENGINE: [&str; 7] = [
 /// The facet that holds what the user declared about a machine that was not inspected.
 pub const DECLARED: &str = "declared";
 
+/// The mark behind a value that only the user declared, so that nothing verified it.
+pub const AS_DECLARED: &str = " (declared)";
+
 /// A URL with metrics of a server or its machine, in the text format of Prometheus.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

@@ -1,6 +1,8 @@
 //! The tables sampled while a cell is under load: the host, processes, GPUs, the server's own metrics and its log.
 //! Times are nanoseconds since the cell's start, on the clock of `requests`.
 
+use crate::declare::Word as _;
+
 crate::words! {
     /// Whose process a sample is of.
     pub enum ProcessRole: "role of a process" {
@@ -337,6 +339,49 @@ crate::table! {
     }
 }
 
+crate::words! {
+    /// What limits the clocks of a GPU, as its driver names it. The column `throttle_reasons` joins them by `+`.
+    pub enum ThrottleReason: "throttle reason" {
+        /// Nothing runs.
+        Idle = "idle",
+        /// Somebody set the clocks of programs.
+        ApplicationsClocks = "applications-clocks",
+        /// It draws as much power as it may.
+        PowerCap = "power-cap",
+        /// The hardware slows it down, because of heat or power.
+        HardwareSlowdown = "hardware-slowdown",
+        /// It keeps the clocks of other GPUs.
+        SyncBoost = "sync-boost",
+        /// The driver slows it down, because of heat.
+        Thermal = "thermal",
+        /// The hardware slows it down, because of heat.
+        HardwareThermal = "hardware-thermal",
+        /// The power supply demands it.
+        PowerBrake = "power-brake",
+        /// Somebody set the clocks of the display.
+        DisplayClocks = "display-clocks",
+    }
+}
+
+impl ThrottleReason {
+    /// Returns whether the reason slows down no work: idleness, or clocks that somebody set.
+    pub fn is_harmless(self) -> bool {
+        matches!(
+            self,
+            Self::Idle | Self::ApplicationsClocks | Self::DisplayClocks
+        )
+    }
+}
+
+/// Returns the reasons in a value of the column `throttle_reasons` that slow down work. A reason without a word may, so it
+/// counts.
+pub fn slowing_reasons(joined: &str) -> impl Iterator<Item = &str> {
+    joined.split('+').filter(|reason| {
+        let harmless = ThrottleReason::parse(reason).is_ok_and(ThrottleReason::is_harmless);
+        !reason.is_empty() && !harmless
+    })
+}
+
 crate::table! {
     /// One row per sample of a slot of llama.cpp, in order of time.
     pub struct SlotSample = "slots" {
@@ -420,3 +465,20 @@ pub const ERROR_EVENT: &str = "error";
 /// The note of the table `engine_events` with the texts that mark a line as an error, one per line; absent if the
 /// engine's definition has none.
 pub const ERROR_TEXTS_NOTE: &str = "error_texts";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idleness_and_chosen_clocks_slow_down_no_work_and_a_reason_without_a_word_may() {
+        let slowing = |joined| slowing_reasons(joined).collect::<Vec<_>>();
+        for joined in ["", "idle", "idle+applications-clocks+display-clocks"] {
+            assert!(slowing(joined).is_empty(), "{joined}");
+        }
+        assert_eq!(
+            slowing("display-clocks+thermal+0x8000"),
+            ["thermal", "0x8000"]
+        );
+    }
+}

@@ -200,6 +200,7 @@ fn every_word_is_read_as_it_is_written() {
     round_trips::<contract::LengthSource>();
     round_trips::<contract::OutputMode>();
     round_trips::<contract::ClientVerdict>();
+    round_trips::<contract::ThrottleReason>();
 }
 
 #[test]

@@ -333,7 +333,7 @@ fn end(child: &mut std::process::Child) {
 }
 
 /// Quotes a word for a POSIX shell.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 

@@ -133,13 +133,9 @@ for (name in names(blocks)) {
   asymptotic <- friedman.test(m)
   long <- data.frame(y = as.vector(m), system = factor(col(m)), block = factor(row(m)))
   table <- anova(lm(y ~ block + system, long))
-  apart <- abs(diff(colMeans(ranks)[1:2])) / sqrt(ncol(m) * (ncol(m) + 1) / (6 * nrow(m)))
   case("blocks", name, list(
     chi_squared = unname(asymptotic$statistic), asymptotic = asymptotic$p.value, exact = exact,
-    f = table["system", "F value"], p = table["system", "Pr(>F)"], residual = table["Residuals", "Mean Sq"],
-    nemenyi = ptukey(apart * sqrt(2), ncol(m), Inf, lower.tail = FALSE),
-    # Not qtukey: it stops at four digits.
-    difference = uniroot(function(q) ptukey(q, ncol(m), Inf) - 0.95, c(1, 9), tol = 1e-14)$root / sqrt(2) * sqrt(ncol(m) * (ncol(m) + 1) / (6 * nrow(m)))
+    f = table["system", "F value"], p = table["system", "Pr(>F)"], residual = table["Residuals", "Mean Sq"]
   ), rows = lapply(seq_len(nrow(m)), function(i) m[i, ]))
 }
 

@@ -82,6 +82,18 @@ pub(crate) fn chi_squared_upper(x: f64, df: f64) -> f64 {
     }
 }
 
+/// Returns P(X ≥ count) of the Poisson distribution of a finite mean. Small tails keep their digits, also where e^−mean is
+/// too small for a double.
+pub fn poisson_upper(count: u64, mean: f64) -> f64 {
+    if count == 0 {
+        1.0
+    } else if mean <= 0.0 {
+        0.0
+    } else {
+        statrs::function::gamma::gamma_lr(count as f64, mean).clamp(0.0, 1.0)
+    }
+}
+
 /// Returns P(F > f) of Fisher's F with `df1` and `df2` degrees of freedom.
 pub(crate) fn fisher_upper(f: f64, df1: f64, df2: f64) -> f64 {
     beta_share(df2 / 2.0, df1 / 2.0, df2 / (df2 + df1 * f))
@@ -128,15 +140,8 @@ pub(crate) fn root(mut low: f64, mut high: f64, falling: impl Fn(f64) -> f64) ->
     last
 }
 
-/// Returns the integral over an interval by Gauss–Legendre quadrature with ten points in each of
-/// `panels` equal panels.
-pub(crate) fn integral(from: f64, to: f64, panels: usize, density: impl Fn(f64) -> f64) -> f64 {
-    integral_points(from, to, panels)
-        .map(|(x, weight)| weight * density(x))
-        .sum()
-}
-
-/// Returns the points of that quadrature and their weights.
+/// Returns the points and weights of Gauss–Legendre quadrature over an interval, with ten points in each of `panels`
+/// equal panels.
 pub(crate) fn integral_points(
     from: f64,
     to: f64,
@@ -162,6 +167,31 @@ pub(crate) fn integral_points(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn poisson_tails_agree_with_scipy_and_do_not_vanish_for_large_means() {
+        // scipy.stats.poisson.sf(count − 1, mean)
+        for (count, mean, expected) in [
+            (0, 3.0, 1.0),
+            (1, 1e-6, 9.999_995_000_001_667e-7),
+            (3, 0.01, 1.654_216_528_074_877e-7),
+            (20, 5.0, 3.452_135_820_914_46e-7),
+            (5, 20.0, 0.999_983_055_256_07),
+            (700, 650.0, 0.027_170_055_634_622_8),
+            (1000, 900.0, 5.499_022_657_117_83e-4),
+            (900, 1000.0, 0.999_377_402_215_725),
+            (3200, 2658.0, 1.256_725_687_276_04e-24),
+        ] {
+            let upper = poisson_upper(count, mean);
+            let slack = 1e-9 * expected;
+            assert!(
+                (upper - expected).abs() <= slack,
+                "{count} {mean}: {upper} {expected}"
+            );
+        }
+        assert_eq!(poisson_upper(20_645, 2658.0), 0.0);
+        assert_eq!(poisson_upper(3, 0.0), 0.0);
+    }
 
     #[test]
     fn roots_are_found_to_the_last_digits() {

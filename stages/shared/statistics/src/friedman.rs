@@ -1,11 +1,10 @@
-//! More than two systems in complete blocks: Friedman's test and its post-hoc comparisons.
+//! More than two systems in complete blocks: Friedman's test.
 
 use std::collections::BTreeMap;
 
 use crate::distribution::chi_squared_upper;
 use crate::ranks::mid_ranks;
 use crate::refusal::{Refusal, all_finite};
-use crate::studentised_range::{range_critical, range_upper};
 use crate::wilcoxon::{Method, doubled};
 
 /// The largest numbers of blocks of three, four, five and six systems whose distribution is enumerated, in up to a few
@@ -71,38 +70,6 @@ pub fn friedman(blocks: &[Vec<f64>]) -> Result<Friedman, Refusal> {
         mean_ranks: sums.iter().map(|sum| sum / n).collect(),
         blocks: blocks.len(),
     })
-}
-
-impl Friedman {
-    /// Returns the smallest difference of two mean ranks that Nemenyi's procedure declares different at the family
-    /// level `alpha`: q·√(k(k + 1)/(6n)), where q is the studentised range over √2 (Demšar, JMLR 7, 2006).
-    ///
-    /// # Panics
-    /// If `alpha` is not strictly between 0 and 1.
-    pub fn critical_difference(&self, alpha: f64) -> f64 {
-        assert!(
-            alpha > 0.0 && alpha < 1.0,
-            "a level lies between 0 and 1, got {alpha}"
-        );
-        let k = self.mean_ranks.len();
-        range_critical(alpha, k) / 2.0_f64.sqrt() * self.rank_error()
-    }
-
-    /// Returns Nemenyi's p value of two systems, adjusted for all pairs. It uses the normal approximation and is valid
-    /// only after a small p of the test itself.
-    ///
-    /// # Panics
-    /// If a system index is out of range.
-    pub fn nemenyi_p(&self, a: usize, b: usize) -> f64 {
-        let apart = (self.mean_ranks[a] - self.mean_ranks[b]).abs();
-        let k = self.mean_ranks.len();
-        range_upper(apart / self.rank_error() * 2.0_f64.sqrt(), k)
-    }
-
-    fn rank_error(&self) -> f64 {
-        let k = self.mean_ranks.len() as f64;
-        (k * (k + 1.0) / (6.0 * self.blocks as f64)).sqrt()
-    }
 }
 
 /// Checks that every block has a finite value for each system, and returns the number of systems.
@@ -211,18 +178,6 @@ mod tests {
         for (n, least) in [(3, 1.0 / 36.0), (4, 1.0 / 216.0)] {
             let test = friedman(&vec![vec![1.0, 2.0, 3.0]; n]).unwrap();
             assert!((test.p - least).abs() < 1e-15, "{n}: {}", test.p);
-        }
-    }
-
-    #[test]
-    fn nemenyis_differences_are_the_published_ones() {
-        for (k, q) in [(3, 2.344), (4, 2.569), (5, 2.728), (6, 2.850)] {
-            let row: Vec<f64> = (0..k).map(f64::from).collect();
-            let test = friedman(&[row.clone(), row.clone(), row]).unwrap();
-            let difference = test.critical_difference(0.05);
-            let size = f64::from(k);
-            let ours = difference / (size * (size + 1.0) / 18.0).sqrt();
-            assert!((ours - q).abs() < 6e-4, "{k}: {ours}");
         }
     }
 

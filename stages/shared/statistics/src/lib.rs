@@ -44,7 +44,6 @@ mod shared_level;
 mod significant;
 mod step;
 mod stratified;
-mod studentised_range;
 mod survival;
 mod tests_of_location;
 mod unit;
@@ -60,7 +59,7 @@ pub use dependence::{
     effective_size_of_quantile, in_groups, warm_up_end,
 };
 pub use dip::{Dip, dip_test};
-pub use distribution::{normal_quantile, student_critical, student_two_sided};
+pub use distribution::{normal_quantile, poisson_upper, student_critical, student_two_sided};
 pub use effect::{cliffs_delta, cohens_d, cohens_dz, hedges_g, rank_biserial};
 pub use equivalence::{Tost, tost_paired, tost_welch};
 pub use fit::{Fit, FitError, Model, fit};
@@ -87,7 +86,7 @@ pub use quantile_interval::{
     QuantileInterval, QuantileRanks, least_for_quantile, quantile_interval, quantile_interval_of,
     quantile_ranks,
 };
-pub use random::{GENERATOR, Normals};
+pub use random::{GENERATOR, Noise, Normals, box_muller};
 pub use ranks::{MidRanks, mid_ranks};
 pub use refusal::Refusal;
 pub use resemblance::{GROUPS_LEVEL, Group, group_resemblance, neighbours};
@@ -95,13 +94,13 @@ pub use rounding::{
     resolution, rounding_of_differences_over, rounding_of_logs, rounding_of_logs_over,
     rounding_of_ratios, rounding_of_ratios_over, rounding_of_values_over, shared_errors,
 };
-pub use sample::{Sample, SampleError};
+pub use sample::{QuantilePlace, Sample, SampleError, quantile_of_sorted};
 pub use selection::Selection;
 pub use sequential::{
     ANYTIME_SPREAD, LEAST_LOOK, Spending, anytime_interval, anytime_level, e_value, look_levels,
 };
 pub use shared_level::{SharedTest, shared_decisions};
-pub use significant::{significant, significant_without_zeros};
+pub use significant::{scientific, significant, significant_without_zeros};
 pub use step::time_step;
 pub use stratified::{StratifiedRanks, Trend, kendall_trend, tarone_family, van_elteren};
 pub use survival::{Step, Survival, kaplan_meier};

@@ -50,6 +50,31 @@ impl Normals {
     }
 }
 
+/// Uniform and normal numbers of simulated studies from a seed: SplitMix64 (Steele, Lea & Flood 2014).
+#[derive(Debug)]
+pub struct Noise(pub u64);
+
+impl Noise {
+    /// Returns a number in (0, 1).
+    pub fn uniform(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64 + 1e-17
+    }
+
+    /// Returns a standard normal number.
+    pub fn normal(&mut self) -> f64 {
+        box_muller(self.uniform(), self.uniform())
+    }
+}
+
+/// Returns a standard normal number from two uniform ones, of which the first is above 0 (Box & Muller 1958).
+pub fn box_muller(first: f64, second: f64) -> f64 {
+    (-2.0 * first.ln()).sqrt() * (std::f64::consts::TAU * second).cos()
+}
+
 /// Returns a standard normal value: the quantile of a uniform one, so that one word yields one value.
 pub(crate) fn normal(rng: &mut Stream) -> f64 {
     let uniform = ((rng.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
@@ -156,6 +181,19 @@ mod tests {
         assert!(mean.abs() < 0.04 && (variance - 1.0).abs() < 0.057);
         assert_eq!(values, draws(3));
         assert_ne!(values[0], draws(4)[0]);
+    }
+
+    #[test]
+    fn the_noise_of_a_seed_is_that_of_the_published_generator() {
+        let mut noise = Noise(0);
+        for word in [
+            0xe220_a839_7b1d_cdaf_u64,
+            0x6e78_9e6a_a1b9_65f4,
+            0x06c4_5d18_8009_454f,
+        ] {
+            let share = (word >> 11) as f64 / (1_u64 << 53) as f64;
+            assert_eq!(noise.uniform(), share + 1e-17);
+        }
     }
 
     #[test]

@@ -114,26 +114,45 @@ impl Sample {
     /// # Panics
     /// If `p` is outside \[0, 1\] or NaN.
     pub fn quantile(&self, p: f64) -> f64 {
-        let place = Place::of(p, self.len());
-        place.between(self.sorted[place.low], self.sorted[place.high])
+        quantile_of_sorted(&self.sorted, p).expect("a sample is never empty")
     }
 }
 
-/// The place of a quantile among sorted values: type 7.
-pub(crate) struct Place {
-    /// The two ranks it lies between, from 0.
-    pub(crate) low: usize,
-    pub(crate) high: usize,
-    weight: f64,
+/// Returns the quantile of probability `p` in \[0, 1\] of values in ascending order, the same as [`Sample::quantile`] to the
+/// last bit. Returns `None` without values.
+///
+/// # Panics
+/// If `p` is outside \[0, 1\] or NaN, or if a value beside the quantile is NaN.
+pub fn quantile_of_sorted(sorted: &[f64], p: f64) -> Option<f64> {
+    (!sorted.is_empty()).then(|| {
+        let place = QuantilePlace::of(p, sorted.len());
+        place.between(sorted[place.low], sorted[place.high])
+    })
 }
 
-impl Place {
+/// The place of a quantile among sorted values, type 7 like [`Sample::quantile`]. Whoever does not hold the values looks up
+/// the two at its ranks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QuantilePlace {
+    /// The rank of the value before it, from 0.
+    pub low: usize,
+    /// The rank of the value after it, from 0; that of the largest value if there is none after it.
+    pub high: usize,
+    /// How far it lies from the first to the second, from 0 to 1.
+    pub weight: f64,
+}
+
+impl QuantilePlace {
     /// Returns the place of the quantile of probability `p` among `n` values.
-    pub(crate) fn of(p: f64, n: usize) -> Self {
+    ///
+    /// # Panics
+    /// If `p` is outside \[0, 1\] or NaN, or if there are no values.
+    pub fn of(p: f64, n: usize) -> Self {
         assert!(
             (0.0..=1.0).contains(&p),
             "a probability lies between 0 and 1, got {p}"
         );
+        assert!(n > 0, "a quantile needs at least one value");
         let at = (n - 1) as f64 * p;
         let low = at.floor() as usize;
         Self {
@@ -144,7 +163,10 @@ impl Place {
     }
 
     /// Interpolates between the values at its ranks.
-    pub(crate) fn between(&self, a: f64, b: f64) -> f64 {
+    ///
+    /// # Panics
+    /// If the first value is above the second, or one is NaN.
+    pub fn between(&self, a: f64, b: f64) -> f64 {
         let weight = self.weight;
         // Like NumPy, from the nearer end, so that weight 1 gives b to the bit.
         let value = if weight < 0.5 {
@@ -246,6 +268,14 @@ mod tests {
         assert_eq!(sample.quantile(0.25), 1.75);
         assert_eq!(sample.quantile(0.9), 3.7);
         assert_eq!(sample.quantile(1.0), 4.0);
+    }
+
+    #[test]
+    fn a_quantile_of_sorted_values_needs_a_value() {
+        assert_eq!(quantile_of_sorted(&[], 0.5), None);
+        assert_eq!(quantile_of_sorted(&[2.5], 0.99), Some(2.5));
+        let place = QuantilePlace::of(0.875, 5);
+        assert_eq!((place.low, place.high, place.weight), (3, 4, 0.5));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Quantiles of many values without sorting them.
 
-use crate::sample::{self, Place, SampleError};
+use crate::sample::{self, QuantilePlace, SampleError};
 
 /// A non-empty set of finite numbers for computing a few quantiles. Every statistic equals that of a
 /// [`Sample`](crate::Sample) of the same values, to the bit, at a fraction of its cost if there are many values.
@@ -72,9 +72,9 @@ impl Selection {
     /// # Panics
     /// If a probability is outside \[0, 1\] or NaN.
     pub fn quantiles(&mut self, probabilities: &[f64]) -> Vec<f64> {
-        let places: Vec<Place> = probabilities
+        let places: Vec<QuantilePlace> = probabilities
             .iter()
-            .map(|p| Place::of(*p, self.len()))
+            .map(|p| QuantilePlace::of(*p, self.len()))
             .collect();
         let mut ranks: Vec<usize> = places
             .iter()

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use contract::CellRows;
+use contract::{AS_DECLARED, CellRows};
 
-use super::facets::{AS_DECLARED, Values};
+use super::facets::Values;
 use crate::study::{Cell, Stage};
 
 /// The number of cells of each server in which each prompt was sent.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contract::{DECLARED, EngineSource, OF_ENGINE};
+use contract::{AS_DECLARED, DECLARED, EngineSource, OF_ENGINE};
 use pipeline::Json;
 use serde_json::json;
 
@@ -190,9 +190,6 @@ pub(crate) fn split_facets(facets: &Json) -> (Json, Json) {
 
 /// The prefix of the facets of a machine that loads a remote server.
 const CLIENT: &str = "client_";
-
-/// The mark on a value that nothing verified.
-pub(crate) const AS_DECLARED: &str = " (declared)";
 
 /// Returns the user's declarations, marked as such; `None` if there are none.
 fn declared(values: &Json) -> Values {

@@ -3,13 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Scalar, Table, TableError};
-use contract::{ComparabilityRow, Row as _};
+use contract::{AS_DECLARED, ComparabilityRow, Row as _};
 pub(crate) use contract::{FacetStatus as Status, PairVerdict};
 use rayon::prelude::*;
 
-use super::facets::{
-    AS_DECLARED, FACETS, OF_SERVERS, Values, prompts, roles, values, without_further_roles,
-};
+use super::facets::{FACETS, OF_SERVERS, Values, prompts, roles, values, without_further_roles};
 use super::{cache, tokens};
 use crate::gate::listed;
 use crate::sent_prompts;

@@ -8,5 +8,5 @@ mod facets;
 mod matrix;
 mod tokens;
 
-pub(crate) use facets::{AS_DECLARED, FACETS, is_running_already, split_facets};
+pub(crate) use facets::{FACETS, is_running_already, split_facets};
 pub(crate) use matrix::{Pair, PairVerdict, Status, comparability_table, pairs};

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use statistics::quantile_of_sorted;
 
 use crate::finding::{Judgement, Severity};
 use crate::gate::{Assessment, TypedGate, each};
@@ -37,18 +38,35 @@ impl TypedGate for ClientLag {
                 .collect();
             lags.sort_by(f64::total_cmp);
             let expected = format!("p99 at most {} ms", parameters.p99_ms);
-            let Some(last) = lags.len().checked_sub(1) else {
+            let Some(p99) = quantile_of_sorted(&lags, 0.99) else {
                 return Assessment::not_judged("no row has a send lag", expected);
             };
-            // Type 7, like every quantile here.
-            let at = last as f64 * 0.99;
-            let (low, high) = (lags[at.floor() as usize], lags[at.ceil() as usize]);
-            let p99 = low + (high - low) * at.fract();
             Assessment::new(
                 p99 <= parameters.p99_ms,
                 format!("p99 {p99:.3} ms"),
                 expected,
             )
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use contract::synthetic;
+    use serde_json::json;
+
+    use super::*;
+    use crate::finding::Outcome;
+    use crate::one_cell;
+
+    #[test]
+    fn the_p99_is_that_of_the_analysis_to_the_last_bit() {
+        let mut requests = vec![synthetic::request(0), synthetic::request(1)];
+        requests[0].send_lag_ns = Some(6_000_000);
+        requests[1].send_lag_ns = Some(33_000_000);
+        let p99 = statistics::Sample::new([6.0, 33.0]).unwrap().quantile(0.99);
+        let rows = synthetic::rows_of(requests);
+        let judgement = one_cell::judge(&ClientLag, json!({"p99-ms": p99}), json!({}), rows);
+        assert_eq!(judgement.outcome, Outcome::Pass, "{judgement:?}");
     }
 }

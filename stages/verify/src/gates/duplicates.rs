@@ -8,7 +8,7 @@ use pipeline::Problem;
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::Sample;
+use statistics::{Sample, poisson_upper};
 
 use crate::finding::{Judgement, Severity};
 use crate::gate::{Assessment, TypedGate, listed, share_problems};
@@ -94,7 +94,7 @@ impl TypedGate for Duplicates {
         let mut wrong = Vec::new();
         let mut evidence = Vec::new();
         let (pairs, by_chance) = equal_rows(&rows);
-        let copies = at_least(pairs.len(), by_chance) <= parameters.alpha;
+        let copies = poisson_upper(pairs.len() as u64, by_chance) <= parameters.alpha;
         if copies {
             wrong.push(format!(
                 "{} of rows with the same times to the nanosecond; {} expected by chance",
@@ -187,20 +187,6 @@ fn equal_rows(rows: &[Row]) -> (Vec<(usize, usize)>, f64) {
     };
     let by_chance = all * alike(|t| t[1]) * alike(|t| t[2]);
     (pairs, by_chance)
-}
-
-/// Returns the chance that a Poisson count of this mean is at least `count`.
-fn at_least(count: usize, mean: f64) -> f64 {
-    if count == 0 {
-        return 1.0;
-    }
-    let (mut term, mut below) = ((-mean).exp(), 0.0);
-    for k in 0..count {
-        below += term;
-        term *= mean / (k + 1) as f64;
-    }
-    // For a small mean, the tail is its first term, which the difference would lose.
-    (1.0 - below).max(term).min(1.0)
 }
 
 /// The log latencies of a cell by request, in request order, and a bit pattern of those above their median.
@@ -369,6 +355,31 @@ mod tests {
             logs: all.iter().enumerate().map(latency).collect(),
             bits: 0,
         }
+    }
+
+    /// Answers with the times of a clock so coarse that many agree in one part, each in this many rows.
+    fn on_a_coarse_clock(answers: i64, copies: i64) -> Vec<Row> {
+        let row = |id: i64| {
+            let answer = id % answers;
+            Row {
+                cell: 0,
+                id,
+                times: [0, answer % 601, answer % 499, 0],
+            }
+        };
+        (0..answers * copies).map(row).collect()
+    }
+
+    #[test]
+    fn a_file_copied_as_a_whole_is_copies_although_chance_explains_thousands_of_pairs() {
+        let alpha = one_in_ten_thousand();
+        let (pairs, by_chance) = equal_rows(&on_a_coarse_clock(20_000, 2));
+        assert_eq!(pairs.len(), 20_000);
+        assert!((2_000.0..3_000.0).contains(&by_chance), "{by_chance}");
+        assert!(poisson_upper(pairs.len() as u64, by_chance) <= alpha);
+        let (pairs, by_chance) = equal_rows(&on_a_coarse_clock(40_000, 1));
+        assert!(poisson_upper(pairs.len() as u64, by_chance) > alpha);
+        assert!(poisson_upper(20_645, 2_658.0) <= alpha);
     }
 
     #[test]

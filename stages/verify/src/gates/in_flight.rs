@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
 use crate::gate::{Assessment, TypedGate, each, percent, share_problems, show};
-use crate::study::{Cell, Stage};
+use crate::study::Stage;
 
 pub(crate) struct InFlight;
 
@@ -70,12 +70,13 @@ impl TypedGate for InFlight {
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |cell, rows| {
+            let clients = cell.clients().and_then(|n| usize::try_from(n).ok());
             let parts = [
-                clients(cell, rows).map(|n| of_clients(n, rows, parameters)),
+                clients.map(|n| of_clients(n, rows, parameters)),
                 (!parameters.gauges.is_empty()).then(|| of_server(rows, parameters)),
             ];
             let parts: Vec<Part> = parts.into_iter().flatten().collect();
-            let expected = match clients(cell, rows) {
+            let expected = match clients {
                 Some(n) => format!(
                     "{} in flight, within {}",
                     counted(n, "request"),
@@ -107,13 +108,6 @@ impl TypedGate for InFlight {
 struct Part {
     holds: Option<bool>,
     text: String,
-}
-
-/// Returns the number of clients of a closed loop: as the cell says, or else those with rows.
-fn clients(cell: &Cell<'_>, rows: &CellRows) -> Option<usize> {
-    let declared = cell.fact("clients").and_then(|n| usize::try_from(n).ok());
-    let seen = by_client(rows).len();
-    declared.or(Some(seen)).filter(|n| *n > 0)
 }
 
 /// Returns the measured requests of each client, in sending order.

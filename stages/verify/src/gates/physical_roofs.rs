@@ -189,7 +189,7 @@ fn roofs(
     roofs.extend(of_memory(parameters, hardware, &model, &ok));
     let expected = format!(
         "within the roofs of the hardware, {} over at most",
-        percent(parameters.tolerance)
+        percent(parameters.tolerance).trim_start_matches('+')
     );
     if roofs.is_empty() {
         return Assessment::not_judged(
@@ -255,7 +255,9 @@ fn of_compute(
     });
     let prefill = |r: &&Request| {
         let seconds = (r.first_token_ns? - r.sent_ns?) as f64 / 1e9;
-        Some((r.request_id, tflop(r.prompt_tokens? - cached(r)) / seconds))
+        let computed = r.prompt_tokens? - cached(r);
+        // A prompt from the cache needs no arithmetic, and 0 over no time is no rate.
+        (computed > 0).then(|| (r.request_id, tflop(computed) / seconds))
     };
     let prefills = ok.iter().filter_map(prefill);
     let prefills = over_rows("prefill", "TFLOP/s", height, slack(parameters), prefills);
@@ -379,4 +381,60 @@ fn most_resident(ok: &[&Request]) -> i64 {
         resident
     });
     running.max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use contract::synthetic;
+    use serde_json::json;
+
+    use super::*;
+    use crate::finding::Outcome;
+    use crate::one_cell;
+
+    /// Judges requests of a model of 10⁹ parameters on a machine of 100 TFLOP/s.
+    fn judged(requests: Vec<Request>) -> Judgement {
+        let parameters = json!({
+            "hardware": {"title": "a machine", "peak-tflops": {"bfloat16": 100.0}},
+            "model": {"parameters": 1_000_000_000},
+        });
+        let rows = synthetic::rows_of(requests);
+        one_cell::judge(&PhysicalRoofs, parameters, json!({}), rows)
+    }
+
+    /// Returns a request whose prompt of 200 tokens is answered after this many ms.
+    fn answered(id: i64, after_ms: i64, cached: i64) -> Request {
+        Request {
+            first_token_ns: Some(after_ms * 1_000_000),
+            prompt_tokens: Some(200),
+            cached_prompt_tokens: Some(cached),
+            ..synthetic::request(id)
+        }
+    }
+
+    #[test]
+    fn prompts_from_the_cache_have_no_rate_and_hide_none() {
+        // Nothing is computed in no time.
+        let judgement = judged(vec![answered(0, 0, 200)]);
+        assert_eq!(judgement.outcome, Outcome::Pass, "{judgement:?}");
+        assert!(
+            !judgement.observed.contains("prefill"),
+            "{}",
+            judgement.observed
+        );
+        assert!(
+            judgement.expected.ends_with(", 5.0 % over at most"),
+            "{}",
+            judgement.expected
+        );
+        // 0.4 TFLOP in 10 ms, and in 1 ms.
+        let slow = judged(vec![answered(0, 0, 200), answered(1, 10, 0)]);
+        assert_eq!(slow.outcome, Outcome::Pass, "{slow:?}");
+        let fast = judged(vec![answered(0, 0, 200), answered(1, 1, 0)]);
+        assert_eq!(fast.outcome, Outcome::Fail, "{fast:?}");
+        assert!(fast.observed.contains("prefill 400 of 100 TFLOP/s"));
+        let instant = judged(vec![answered(0, 0, 0)]);
+        assert_eq!(instant.outcome, Outcome::Fail, "{instant:?}");
+        assert!(instant.observed.contains("prefill infinite"));
+    }
 }

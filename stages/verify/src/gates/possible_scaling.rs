@@ -154,13 +154,8 @@ struct Delivered {
 }
 
 fn delivered(parameters: &Parameters, cell: &Cell<'_>) -> Option<Delivered> {
+    let clients = cell.clients()?;
     let rows = cell.answers()?;
-    let clients = cell.fact("clients").or_else(|| {
-        let mut ids: Vec<i64> = rows.measured().filter_map(|r| r.client_id).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        i64::try_from(ids.len()).ok().filter(|n| *n > 0)
-    })?;
     // An answer from a cache takes no time in a slot.
     if rows
         .measured()
@@ -264,12 +259,7 @@ fn counts_clients(stage: &Stage<'_>, axis: &str) -> bool {
     let mut clients: BTreeMap<String, i64> = BTreeMap::new();
     let mut several = std::collections::BTreeSet::new();
     for cell in &stage.cells {
-        let count = cell.fact("clients").or_else(|| {
-            let rows = cell.answers()?;
-            let ids = rows.measured().filter_map(|r| r.client_id);
-            Some(ids.max()? + 1)
-        });
-        let (Some(label), Some(n)) = (cell.input.coordinates.get(axis), count) else {
+        let (Some(label), Some(n)) = (cell.input.coordinates.get(axis), cell.clients()) else {
             continue;
         };
         several.insert(n);
@@ -305,5 +295,70 @@ impl Excess {
             Some(low) => low > tolerance.ln_1p(),
             None => self.mean > (2.0 * tolerance).ln_1p(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use artifacts::{Column, Scalar};
+    use contract::{Request, synthetic};
+    use pipeline::{InputCell, Json};
+
+    use super::*;
+    use crate::study::Rows;
+
+    /// Returns the rows of a cell with one request of each of these clients. It may declare their number.
+    fn rows(ids: &[i64], declared: Option<i64>) -> CellRows {
+        let request = |(i, id): (i64, &i64)| Request {
+            client_id: Some(*id),
+            ..synthetic::request(i)
+        };
+        CellRows {
+            cell: declared.and_then(|n| synthetic::about(vec![Column::int("clients", [Some(n)])])),
+            ..synthetic::rows_of((0..).zip(ids).map(request).collect())
+        }
+    }
+
+    /// Returns whether the axis of some cells counts clients, and the number of clients of each cell.
+    fn counted_in(cells: &[(&str, CellRows)]) -> (bool, Vec<Option<i64>>) {
+        let label = |label: &str| [("load", Scalar::Text(label.to_owned()))];
+        let inputs: Vec<InputCell> = cells
+            .iter()
+            .map(|(level, _)| synthetic::bare(&label(level), Json::Null))
+            .collect();
+        let cell = |(input, (_, rows)): (_, &(&str, CellRows))| Cell {
+            input,
+            rows: Rows::Held(Arc::new(rows.clone())),
+            server: None,
+            store: None,
+        };
+        let stage = Stage {
+            name: "ladder",
+            axes: vec!["load".to_owned()],
+            cells: inputs.iter().zip(cells).map(cell).collect(),
+            failure: Default::default(),
+            instrument: None,
+        };
+        let clients = stage.cells.iter().map(Cell::clients).collect();
+        (counts_clients(&stage, "load"), clients)
+    }
+
+    #[test]
+    fn clients_are_counted_as_declared_or_by_their_rows_whatever_their_ids() {
+        let (counts, clients) = counted_in(&[
+            ("low", rows(&[0, 1, 1], None)),
+            ("low", rows(&[3, 7], None)),
+            ("high", rows(&[0, 1, 2, 9], None)),
+            ("high", rows(&[5], Some(4))),
+        ]);
+        assert_eq!(clients, [Some(2), Some(2), Some(4), Some(4)]);
+        assert!(counts);
+        let (counts, _) = counted_in(&[
+            ("low", rows(&[0, 1], None)),
+            ("low", rows(&[0, 1, 2], None)),
+        ]);
+        assert!(!counts);
     }
 }

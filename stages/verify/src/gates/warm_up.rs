@@ -71,7 +71,7 @@ impl TypedGate for WarmUp {
         let expected = format!(
             "{} (under open arrivals the time per token) at most {} slower at the start",
             parameters.metric.name(),
-            percent(parameters.effect)
+            percent(parameters.effect).trim_start_matches('+')
         );
         let split = |rows: &contract::CellRows| {
             let mut series = parameters.metric.since_the_start(rows);
@@ -178,4 +178,26 @@ fn test(
 /// Returns the number of ways to choose n of n + m.
 fn arrangements(n: usize, m: usize) -> f64 {
     (1..=n).map(|i| (m + i) as f64 / i as f64).product()
+}
+
+#[cfg(test)]
+mod tests {
+    use contract::synthetic;
+    use serde_json::json;
+
+    use super::*;
+    use crate::one_cell;
+
+    #[test]
+    fn a_bound_has_no_sign() {
+        let rows = synthetic::rows_of(vec![synthetic::request(0)]);
+        let judgement = one_cell::judge(&WarmUp, json!({}), json!({}), rows);
+        assert!(
+            judgement
+                .expected
+                .ends_with(" at most 20.0 % slower at the start"),
+            "{}",
+            judgement.expected
+        );
+    }
 }

@@ -2,6 +2,7 @@
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use statistics::box_muller;
 
 /// Random numbers from a seed.
 pub(super) struct Draws(ChaCha20Rng);
@@ -23,10 +24,9 @@ impl Draws {
         -self.uniform().ln()
     }
 
-    /// Returns a standard normal number (Box & Muller 1958).
+    /// Returns a standard normal number.
     pub(super) fn normal(&mut self) -> f64 {
-        let (u, v) = (self.uniform(), self.uniform());
-        (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+        box_muller(self.uniform(), self.uniform())
     }
 
     /// Returns a lognormal factor with median 1.
