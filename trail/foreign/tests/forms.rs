@@ -79,6 +79,23 @@ fn a_false_statement_is_found_and_its_true_twin_is_not() {
 }
 
 #[test]
+fn a_difference_may_be_off_by_the_rounding_of_both_terms() {
+    let findings = |equation: &str| {
+        let text = format!("# Report\n\nIt leaves {equation}.\n");
+        audit("r.md", &text, &[]).findings.len()
+    };
+    // As 10.44 − 3.15, 20.04 − 1.96 × 2.96 and 12.04 − 8.96 / 2.04 are printed.
+    for (terms, within, beyond) in [
+        ("10.4 − 3.2", "7.29", "7.35"),
+        ("20.0 − 2.0 × 3.0", "14.24", "14.35"),
+        ("12.0 − 9.0 / 2.0", "7.65", "7.75"),
+    ] {
+        let off = |result: &str| findings(&format!("{terms} = {result}"));
+        assert_eq!((off(within), off(beyond)), (0, 1), "{terms}");
+    }
+}
+
+#[test]
 fn a_sentence_with_a_condition_that_the_table_lacks_is_not_held_against_it() {
     for condition in [
         "With batching off,",

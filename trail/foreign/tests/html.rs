@@ -99,28 +99,73 @@ fn a_table_of_html_within_markdown_is_read() {
     );
 }
 
+/// What is read of a page: the texts of its paragraphs, and the columns and rows of its tables.
+fn contents(page: &str) -> (Vec<String>, Vec<(usize, usize)>) {
+    let document = Document::of("a.html", page);
+    let texts = document.prose.into_iter().map(|prose| prose.text);
+    let tables = document.tables.iter();
+    let sizes = tables.map(|table| (table.columns.len(), table.rows.len()));
+    (texts.collect(), sizes.collect())
+}
+
 #[test]
 fn hostile_html_is_read_within_limits() {
+    let none = (Vec::new(), Vec::new());
+    let only = |text: &str| (vec![text.to_owned()], Vec::new());
     let deep = format!("{}5 of 4", "<table><tr><td>".repeat(20_000));
+    assert_eq!(contents(&deep), only("5 of 4"));
     let wide = format!(
         "<table>{}</table>",
         "<tr><td colspan=64 rowspan=64>1".repeat(10_000)
     );
+    assert_eq!(contents(&wide), none);
     let uneven = format!(
         "<table><tr>{}{}</table>",
         "<td>1".repeat(10_000),
         "<tr><td>2".repeat(10_000)
     );
+    assert_eq!(contents(&uneven), none);
     let lists = "<ul><li>1<b>".repeat(10_000);
+    let read = Document::of("a.html", &lists).lists;
+    assert_eq!(read.len(), 10_000);
+    assert!(read.iter().all(|list| matches!(list.items[..], [Some(_)])));
     let open = format!("<svg>{}", "<svg><![CDATA[".repeat(10_000));
-    let attributes = format!(
-        "<p {}>",
-        (0..50_000)
-            .map(|i| format!("a{i}=\"1\" "))
-            .collect::<String>()
-    );
-    let entities = "&lt;&#0;&#x110000;&nbsp;&unknown;&".repeat(10_000);
+    assert_eq!(contents(&open), none);
+    let attributes = tag(50_000);
+    assert_eq!(contents(&attributes), only("after"));
+    let entities = "&lt;&#0;&#x110000;&nbsp;&unknown;&";
+    let characters = "<\u{fffd}\u{fffd} &unknown;&";
+    let text = characters.repeat(3);
+    assert_eq!(contents(&entities.repeat(3)), only(&text));
+    let entities = entities.repeat(10_000);
     for page in [deep, wide, uneven, lists, open, attributes, entities] {
         audit("a.html", &page, &[]);
+    }
+}
+
+#[test]
+fn cells_spread_until_the_copies_of_the_document_are_used_up() {
+    let page = format!(
+        "<table><tr>{}{}</table>",
+        "<td colspan=64 rowspan=64>1".repeat(60),
+        "<tr>".repeat(63)
+    );
+    // 48 cells have 4,095 copies each, which leaves too few of 200,000 for another.
+    assert_eq!(contents(&page), (Vec::new(), vec![(48 * 64 + 12, 63)]));
+}
+
+/// A tag with a number of attributes, a name after them, and a word behind it.
+fn tag(attributes: usize) -> String {
+    let attributes: String = (0..attributes).map(|i| format!("a{i}=\"1\" ")).collect();
+    format!("<p {attributes}id=\"late\">after")
+}
+
+#[test]
+fn a_tag_with_too_many_attributes_is_dropped_and_the_text_behind_it_is_read() {
+    for (attributes, anchors) in [(90, "late"), (200, "")] {
+        let document = Document::of("a.html", &tag(attributes));
+        assert_eq!(document.anchors.concat(), anchors, "{attributes}");
+        let texts: Vec<&str> = document.prose.iter().map(|p| p.text.as_str()).collect();
+        assert_eq!(texts, ["after"], "{attributes}");
     }
 }

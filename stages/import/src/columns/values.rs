@@ -33,9 +33,11 @@ pub(super) fn decimal_ns(text: &str, unit: i64) -> Option<i128> {
     } else {
         fraction.parse().ok()?
     };
-    let value = whole.parse::<i128>().ok()? * scale + fraction;
-    let ns = value * i128::from(unit);
-    Some(sign * ((ns + scale / 2) / scale))
+    // Each part apart, because together they may have too many digits.
+    let unit = i128::from(unit);
+    let whole = whole.parse::<i128>().ok()?.checked_mul(unit)?;
+    let fraction = fraction.checked_mul(unit)?.checked_add(scale / 2)? / scale;
+    Some(sign * whole.checked_add(fraction)?)
 }
 
 pub(super) fn shown(field: &Field) -> String {
@@ -93,5 +95,37 @@ fn otherwise(field: &Field) -> Option<&'static str> {
             Some("write the number alone; the `unit` of a column applies to all of its rows")
         }
         () => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimal_times_are_exact_however_many_digits_they_have() {
+        const S: i64 = 1_000_000_000;
+        for (text, unit, ns) in [
+            ("1.5", S, 1_500_000_000),
+            ("-0.5", 1_000_000, -500_000),
+            ("1700000000.123456789", S, 1_700_000_000_123_456_789),
+            ("0.0000000005", S, 1),
+            ("0.00000000049", S, 0),
+            ("2.9999999999", S, 3_000_000_000),
+            (
+                "99999999999999999999.999999999999999",
+                S,
+                100_000_000_000_000_000_000_000_000_000,
+            ),
+            (
+                "99999999999999999999",
+                S,
+                99_999_999_999_999_999_999_000_000_000,
+            ),
+        ] {
+            assert_eq!(decimal_ns(text, unit), Some(ns), "{text}");
+        }
+        let longest = "99999999999999999999.999999999999999";
+        assert_eq!(decimal_ns(longest, i64::MAX), None);
     }
 }

@@ -397,11 +397,8 @@ fn a_file_without_any_word_for_success_is_imported_with_a_warning() {
 
 #[test]
 fn rows_of_json_are_read_through_the_same_map() {
-    let lines = "{\"start\": 1795246354.816272761, \"t\": {\"ttft_ms\": 50.25}, \"tokens\": 8, \"note\": NaN}\n\
-                 {\"start\": 1795246354.816272760, \"t\": {\"ttft_ms\": null}, \"tokens\": null, \"error\": \"lost\"}";
-    let lines = lines
-        .replace("1795246354.816272761", "2")
-        .replace("1795246354.816272760", "1");
+    let lines = "{\"start\": 2, \"t\": {\"ttft_ms\": 50.25}, \"tokens\": 8, \"note\": NaN}\n\
+                 {\"start\": 1, \"t\": {\"ttft_ms\": null}, \"tokens\": null, \"error\": \"lost\"}";
     let list = format!("[{}]", lines.replace("}\n{", "},\n{"));
     let below = format!("{{\"run\": {{\"id\": 1}}, \"results\": {{\"rows\": {list}}}}}");
     let mut map = csv_map();
@@ -409,9 +406,9 @@ fn rows_of_json_are_read_through_the_same_map() {
     map.columns
         .insert("ttft".to_owned(), column("t.ttft_ms", Some(Unit::Ms)));
     for (text, rows) in [
-        (&lines, None),
-        (&list, None),
-        (&below, Some("results.rows")),
+        (lines, None),
+        (list.as_str(), None),
+        (below.as_str(), Some("results.rows")),
     ] {
         map.rows = rows.map(str::to_owned);
         let imported = read(&map, text.as_bytes()).unwrap();
@@ -459,6 +456,37 @@ fn rows_of_json_are_read_through_the_same_map() {
     }
     let error = read(&csv_map(), lines.as_bytes()).unwrap_err();
     assert!(error.hint.contains("write `tool: json`"), "{}", error.hint);
+}
+
+#[test]
+fn whole_numbers_and_texts_of_json_keep_every_nanosecond_and_fractions_those_of_a_double() {
+    let sent = |unit: Unit, starts: [&str; 2]| {
+        let mut map = csv_map();
+        map.tool = Tool::Json;
+        map.columns
+            .insert("sent".to_owned(), column("start", Some(unit)));
+        let row = |start| {
+            format!("{{\"start\": {start}, \"ttft_ms\": 1, \"tokens\": 1, \"error\": null}}\n")
+        };
+        let text: String = starts.into_iter().map(row).collect();
+        let imported = read(&map, text.as_bytes()).unwrap();
+        [0, 1].map(|at| imported.requests[at].sent_ns)
+    };
+    for (unit, later, earlier, apart) in [
+        (Unit::Ns, "1795246354816272761", "1795246354816272760", 1),
+        (
+            Unit::S,
+            "\"1795246354.816272761\"",
+            "\"1795246354.816272760\"",
+            1,
+        ),
+        (Unit::S, "12.816272761", "12.816272760", 1),
+        // Doubles of seconds since 1970 are 238 ns apart.
+        (Unit::S, "1795246354.816272761", "1795246354.816272760", 0),
+    ] {
+        let sent = sent(unit, [later, earlier]);
+        assert_eq!(sent, [Some(apart), Some(0)], "{later}");
+    }
 }
 
 #[test]

@@ -102,18 +102,18 @@ fn chain(operands: &[Quantity], ops: &[char]) -> (f64, f64) {
         let at =
             |n: &Quantity, shift: f64| n.value + if n.is_count() { 0.0 } else { shift * n.half };
         let mut sum = 0.0;
-        let mut term = at(&operands[0], shift);
+        // A subtracted term moves against the chain, so that the interval covers the rounding of both.
+        let mut toward = shift;
+        let mut term = at(&operands[0], toward);
         for (op, operand) in ops.iter().zip(&operands[1..]) {
             match op {
-                '×' => term *= at(operand, shift),
-                '/' => term /= at(operand, -shift),
+                '×' => term *= at(operand, toward),
+                '/' => term /= at(operand, -toward),
                 other => {
                     sum += term;
-                    term = if *other == '-' {
-                        -at(operand, shift)
-                    } else {
-                        at(operand, shift)
-                    };
+                    let sign = if *other == '-' { -1.0 } else { 1.0 };
+                    toward = sign * shift;
+                    term = sign * at(operand, toward);
                 }
             }
         }
