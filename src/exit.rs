@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use artifacts::DiskFault;
-use pipeline::Lack;
+use pipeline::{CellStatus, Failure, Lack};
 
 use crate::terminal::continued;
 
@@ -335,6 +335,22 @@ impl From<load::LoadError> for Stop {
     }
 }
 
+/// The failure of a cell's work in a command without a study.
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        let exit = match failure.status {
+            CellStatus::Interrupted => Exit::Interrupted,
+            // A tool or a permission is missing.
+            CellStatus::Skipped => Exit::Machine,
+            _ => Exit::Failed,
+        };
+        Self {
+            hint: failure.hint,
+            ..Self::with(exit, failure.reason)
+        }
+    }
+}
+
 impl From<artifacts::TableError> for Stop {
     fn from(error: artifacts::TableError) -> Self {
         Self::failed(error)
@@ -385,6 +401,23 @@ mod tests {
             Stop::machine(format!("its log says: {error}")).disk_fault,
             None
         );
+    }
+
+    #[test]
+    fn a_failure_keeps_its_reason_its_status_and_its_hint() {
+        for (status, code) in [
+            (CellStatus::Failed, 1),
+            (CellStatus::Hung, 1),
+            (CellStatus::Timeout, 1),
+            (CellStatus::Skipped, 4),
+            (CellStatus::Interrupted, 130),
+        ] {
+            let stop = Stop::from(Failure::new(status, "it ended").hint("look at its log"));
+            assert_eq!(stop.code(), code, "{status:?}");
+            assert_eq!(stop.hint.as_deref(), Some("look at its log"));
+            assert!(matches!(&stop.words, Words::Message(text) if text == "it ended"));
+        }
+        assert_eq!(Stop::from(Failure::failed("it ended")).hint, None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The common start of `plan` and `run`: the experiment, the registry, the project, the options.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use artifacts::{Store, counted};
 use pipeline::language::Options;
@@ -136,18 +136,8 @@ fn measured_cells(lock: &Lock) -> usize {
 }
 
 /// Returns the folder of a user's definitions for all projects.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the system determines the folder of the user's definitions"
-)]
 pub(crate) fn user_folders() -> Vec<PathBuf> {
-    let configuration = std::env::var_os("XDG_CONFIG_HOME")
-        .map(PathBuf::from)
-        .or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".config")));
-    configuration
-        .map(|folder| folder.join("benchtrail"))
-        .into_iter()
-        .collect()
+    places::user::configuration().into_iter().collect()
 }
 
 /// Returns the planning options from the command line.

@@ -162,21 +162,12 @@ struct Kept {
 }
 
 impl Kept {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the system determines the user's state folder"
-    )]
     fn of(project: &Path) -> Self {
-        let absolute = |path: PathBuf| path.is_absolute().then_some(path);
-        let state = std::env::var_os("XDG_STATE_HOME")
-            .map(PathBuf::from)
-            .and_then(absolute)
-            .or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".local/state")));
         Self {
             project: project
                 .canonicalize()
                 .unwrap_or_else(|_| project.to_owned()),
-            folder: state.map(|folder| folder.join("benchtrail/trust")),
+            folder: places::user::state().map(|folder| folder.join("trust")),
         }
     }
 
@@ -194,7 +185,7 @@ impl Kept {
     fn keep(&self, consent: &Consent) -> Result<(), String> {
         let file = self
             .file(consent)
-            .ok_or("neither XDG_STATE_HOME nor HOME is set")?;
+            .ok_or("neither XDG_STATE_HOME nor HOME is an absolute path")?;
         let folder = file.parent().expect("a file lies in a folder");
         let fault = |e: io::Error| format!("{}: {e}", folder.display());
         fs::create_dir_all(folder).map_err(fault)?;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{BINARY, Project};
+use crate::support::{BINARY, Project, skipped};
 
 /// An experiment with its own engine: a script that writes a file and ends. `STARTED` stands for the file.
 const STUDY: &str = "experiment: asked\nseed: 1\n\
@@ -32,11 +32,10 @@ impl Terminal {
             .stderr(Stdio::null())
             .status();
         if !there.is_ok_and(|status| status.success()) {
-            writeln!(
-                std::io::stderr(),
-                "skipped: there is no `script` of util-linux, so nobody can be asked at a terminal"
-            )
-            .ok();
+            skipped(
+                "script",
+                "there is no `script` of util-linux, so nobody can be asked at a terminal",
+            );
             return None;
         }
         let project = Project::new();

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Project, finished};
+use crate::support::{Project, finished, skipped};
 
 const SMOKE: [&str; 2] = ["experiments/quickstart.yaml", "--smoke"];
 
@@ -240,10 +240,9 @@ fn calls_for_nothing(clients: usize) -> Option<[u64; 2]> {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that was skipped says so")]
 fn a_cell_that_is_cached_costs_no_call_of_the_kernel() {
     let (Some(few), Some(many)) = (calls_for_nothing(10), calls_for_nothing(70)) else {
-        eprintln!("skipped: there is no strace here that may trace");
+        skipped("strace", "there is no strace here that may trace");
         return;
     };
     for (command, few, many) in [("run", few[0], many[0]), ("plan", few[1], many[1])] {

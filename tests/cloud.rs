@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::ssh::{Sshd, await_silence};
-use crate::support::{Project, copy_folder};
+use crate::support::{Project, copy_folder, skipped};
 
 /// A module whose machine is this one. It notes in a file what it creates and destroys.
 const MODULE: &str = r#"
@@ -40,7 +40,6 @@ struct Rental {
     sshd: Sshd,
 }
 
-#[expect(clippy::print_stderr, reason = "a test that was skipped says so")]
 fn program() -> Option<&'static str> {
     let works = |name: &&str| {
         let called = Command::new(name)
@@ -52,7 +51,7 @@ fn program() -> Option<&'static str> {
     };
     let program = ["tofu", "terraform"].into_iter().find(|name| works(name));
     if program.is_none() {
-        eprintln!("skipped: neither tofu nor terraform is on the search path");
+        skipped("tofu", "neither tofu nor terraform is on the search path");
     }
     program
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::ssh::{Sshd, await_silence};
-use crate::support::{Project, copy_folder};
+use crate::support::{Project, copy_folder, skipped};
 
 /// Runs podman in a separate mount namespace, for systems where the cgroup mounts cannot be changed.
 const OWN_MOUNTS: &str = "#!/bin/sh\nexec unshare --mount sh -c 'mount -t cgroup2 none /sys/fs/cgroup; \
@@ -26,7 +26,6 @@ struct Runtime {
 
 impl Runtime {
     /// Finds a way to run podman here, and builds the image `tiny:1` with the shipped engine.
-    #[expect(clippy::print_stderr, reason = "a test that was skipped says so")]
     fn start(project: &Project) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let at = |name: &str| folder.path().join(name).display().to_string();
@@ -49,7 +48,10 @@ impl Runtime {
         ];
         let tar = folder.path().join("root.tar");
         let Some(bin) = engine(project) else {
-            eprintln!("skipped: the processor lacks what the build of `llama-cpp` needs");
+            skipped(
+                "llama-cpp",
+                "the processor lacks what the build of `llama-cpp` needs",
+            );
             return None;
         };
         archive_root(&bin, folder.path(), &tar);
@@ -85,7 +87,10 @@ impl Runtime {
                 return Some(Self { folder, ..runtime });
             }
         }
-        eprintln!("skipped: no container runtime works here; on Debian: apt install podman");
+        skipped(
+            "podman",
+            "no container runtime works here; on Debian: apt install podman",
+        );
         None
     }
 

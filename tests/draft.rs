@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::Project;
+use crate::support::{Project, skipped};
 
 /// The smallest available weights draft for themselves, so every token they draft is accepted.
 const STUDY: &str = r#"
@@ -47,12 +47,14 @@ fn ask(project: &Project, query: &str) -> Value {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that was skipped says so")]
 fn a_draft_model_is_pinned_passed_on_and_reported() {
     let project = project(STUDY);
     let ran = project.run(["run", FILE]);
     if ran.stderr.contains("`drafting`: the processor lacks ") {
-        eprintln!("skipped: the processor lacks what the build of `llama-cpp` needs");
+        skipped(
+            "llama-cpp",
+            "the processor lacks what the build of `llama-cpp` needs",
+        );
         return;
     }
     assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Project, copy_folder, processes_with};
+use crate::support::{Project, copy_folder, processes_with, skipped};
 
 const SSHD: &str = "/usr/sbin/sshd";
 
@@ -21,10 +21,10 @@ pub(crate) struct Sshd {
 
 impl Sshd {
     /// Starts the server; `None` if it is not installed.
-    #[expect(clippy::print_stderr, reason = "a test that was skipped says so")]
     pub(crate) fn start() -> Option<Self> {
         if !Path::new(SSHD).is_file() {
-            eprintln!("skipped: {SSHD} is not there; on Debian: apt install openssh-server");
+            let why = format!("{SSHD} is not there; on Debian: apt install openssh-server");
+            skipped("sshd", &why);
             return None;
         }
         // When run as root, the server requires this folder, which its service normally creates.

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 
 use crate::sharing::{self, Seat};
-use crate::support::{Outcome, Project};
+use crate::support::{Outcome, Project, skipped};
 use crate::torture::{Random, count, damage, files_below, reported, results, run};
 
 const STUDY: &str = "experiments/simulated.yaml";
@@ -212,7 +212,6 @@ const ACTS: [Act; 6] = [
 ];
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that was skipped says so")]
 fn whatever_ends_a_command_at_whatever_step_loses_nothing_and_measures_nothing_twice() {
     let mut random = Random::new(2025);
     let mut prepared: BTreeMap<usize, (Place, Vec<(String, usize)>)> = BTreeMap::new();
@@ -222,7 +221,7 @@ fn whatever_ends_a_command_at_whatever_step_loses_nothing_and_measures_nothing_t
         if let Entry::Vacant(empty) = prepared.entry(which) {
             let place = (act.prepare)();
             let Some(calls) = place.copy().calls(act.command) else {
-                eprintln!("skipped: there is no strace here that may trace");
+                skipped("strace", "there is no strace here that may trace");
                 return;
             };
             empty.insert((place, calls));

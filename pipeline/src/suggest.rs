@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::language::settings::share_of_percent;
+
 /// The largest number of listed names.
 const LISTED: usize = 20;
 /// The number of names offered if there are too many to list.
@@ -60,7 +62,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 
 /// Returns the remedy for a percentage in place of a share.
 pub fn share(value: f64) -> Option<String> {
-    let share = value / 100.0;
+    let share = share_of_percent(value)?;
     (value > 1.0 && share <= 1.0)
         .then(|| format!("a share is at most 1: write {share} for {value} %"))
 }
@@ -347,6 +349,16 @@ mod tests {
         }
         for none in ["", "soon", "-3 s", "30", "5 apples", "s", "1:x"] {
             assert_eq!(duration(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn a_share_has_the_digits_of_the_percentage() {
+        let remedy = |value| share(value).unwrap_or_default();
+        assert_eq!(remedy(99.9), "a share is at most 1: write 0.999 for 99.9 %");
+        assert_eq!(remedy(7.0), "a share is at most 1: write 0.07 for 7 %");
+        for other in [0.5, 1.0, 100.5, f64::NAN, f64::INFINITY] {
+            assert_eq!(share(other), None, "{other}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! Parsers for the option values of `load` and `calibrate`.
 
 use clap::builder::PossibleValuesParser;
+use pipeline::language::settings::share_of_percent;
 use pipeline::suggest::duration;
 
 /// Reads `NAME: VALUE`.
@@ -208,16 +209,21 @@ pub(super) fn parse_percent(text: &str) -> Result<f64, String> {
 pub(super) fn parse_share(text: &str) -> Result<f64, String> {
     let number = text.trim();
     if let Some(percent) = number.strip_suffix('%') {
-        return parse_percent(percent).map(|percent| percent / 100.0);
+        return parse_percent(percent).map(share_of);
     }
     match parse_number(number) {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
         Ok(percent) if percent > 1.0 && percent <= 100.0 => Err(format!(
             "a share is a number from 0 to 1: write {} or {percent}%",
-            percent / 100.0
+            share_of(percent)
         )),
         _ => Err("a share is a number from 0 to 1, such as 0.95".to_owned()),
     }
+}
+
+/// Returns the share that a finite number of percent is.
+fn share_of(percent: f64) -> f64 {
+    share_of_percent(percent).expect("a finite number is written without an exponent")
 }
 
 /// Reads a number of requests per second; `inf` means all at once.
@@ -358,7 +364,9 @@ fn bounded(name: &str) -> Option<(&'static str, Option<f64>)> {
     for word in lower.split(['_', '-', ' ', '.']) {
         let quantile = word.strip_prefix('p').and_then(|n| n.parse::<f64>().ok());
         match (quantile, word) {
-            (Some(percent), _) if percent > 0.0 && percent < 100.0 => share = Some(percent / 100.0),
+            (Some(percent), _) if percent > 0.0 && percent < 100.0 => {
+                share = Some(share_of(percent));
+            }
             (_, "median") => share = Some(0.5),
             (_, "" | "ms" | "s") => {}
             _ => words.push(word),
@@ -418,7 +426,28 @@ fn check_stretch(rates: &[f64], seconds: f64) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse_profile;
+    use super::{bounded, parse_profile, parse_share};
+
+    #[test]
+    fn a_percentage_is_the_share_with_the_same_digits() {
+        for (text, share) in [
+            ("99.9%", 0.999),
+            (" 99.9 % ", 0.999),
+            ("7%", 0.07),
+            ("100%", 1.0),
+            ("1e-1%", 0.001),
+            ("0.999", 0.999),
+        ] {
+            assert_eq!(parse_share(text), Ok(share), "{text}");
+        }
+        let refused = parse_share("99.9").expect_err("it is no share");
+        assert!(refused.ends_with("write 0.999 or 99.9%"), "{refused}");
+        for text in ["", "%", "inf%", "NaN", "101", "-1"] {
+            assert!(parse_share(text).is_err(), "{text}");
+        }
+        assert_eq!(bounded("ttft_p90"), Some(("ttft", Some(0.9))));
+        assert_eq!(bounded("p7-ttft"), Some(("ttft", Some(0.07))));
+    }
 
     #[test]
     fn a_profile_has_the_name_of_one() {

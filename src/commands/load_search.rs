@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use artifacts::counted;
 use load::{Monitoring, Origin, Probe, SearchFiles, Settings, Target, run_search};
+use pipeline::language::settings::percent_of_share;
 use pipeline::stage::{CellStatus, Control};
 use serde_json::{Value, json};
 
@@ -69,8 +70,7 @@ pub(super) fn search(
                 ));
             }
         },
-    )
-    .map_err(|failure| Stop::failed(failure.reason))?;
+    )?;
     for warning in files.best.iter().flat_map(|best| &best.warnings) {
         complain(&format!("warning: {}", continued(&in_options(warning))));
     }
@@ -97,7 +97,7 @@ pub(super) fn search(
             ));
             Err(Stop::interrupted())
         }
-        Some(failure) => Err(Stop::failed(failure.reason)),
+        Some(failure) => Err(failure.into()),
     }
 }
 
@@ -156,7 +156,7 @@ fn table_of(arguments: &LoadArgs, files: &SearchFiles) -> String {
          how levels are judged",
         columns(&heading, &rows, &[0, 2, 3, 4, 5]),
         bounds.join(" and "),
-        arguments.attainment * 100.0,
+        percent_of_share(arguments.attainment),
         counted(outcome.requests(), "request"),
         counted(outcome.probes.len(), "probe"),
     )

@@ -38,7 +38,7 @@ const OPTIONS: [(&str, &str); 22] = [
 ];
 
 /// Phrases about studies, and what to say instead.
-const PHRASES: [(&str, &str); 14] = [
+const PHRASES: [(&str, &str); 18] = [
     (
         "give the workload a `tokenizer: {file: …}`, or lengths in words",
         "name a tokenizer with --tokenizer, or give the length in words with --prompt-words",
@@ -77,6 +77,22 @@ const PHRASES: [(&str, &str); 14] = [
     ("write `--", "give `--"),
     ("raise `requests`", "raise --requests"),
     ("raise `duration`", "raise --duration"),
+    (
+        "in the engine's definition: `launch.api-key-env`",
+        "with --api-key-env",
+    ),
+    (
+        "the URL that it redirects to in the engine's definition",
+        "the URL that it redirects to",
+    ),
+    (
+        "Correct `api:` in the engine's definition, or write `delivery: whole` for answers in one piece",
+        "Use --api for another API, or --no-stream for whole answers",
+    ),
+    (
+        "on the disk of the store, and run again: what was complete is kept",
+        "on the disk of --out, or of the temporary folder without it, and start the command again",
+    ),
 ];
 
 /// Replaces phrases about studies. Other words remain as they are: they may be a server's.
@@ -304,6 +320,32 @@ mod tests {
         let in_phrases = words.filter(|word| word.len() > 2 && word.starts_with("--"));
         for option in OPTIONS.iter().map(|(_, option)| *option).chain(in_phrases) {
             assert!(options.contains(option), "{option}");
+        }
+    }
+
+    #[test]
+    fn hints_of_a_cell_that_failed_name_options_and_no_files_of_a_study() {
+        for (said, reworded) in [
+            (
+                "name the variable that holds the server's key in the engine's definition: `launch.api-key-env`",
+                "name the variable that holds the server's key with --api-key-env",
+            ),
+            (
+                "give the URL that it redirects to in the engine's definition",
+                "give the URL that it redirects to",
+            ),
+            (
+                "does the server speak openai-chat? Correct `api:` in the engine's definition, or write `delivery: \
+                 whole` for answers in one piece",
+                "does the server speak openai-chat? Use --api for another API, or --no-stream for whole answers",
+            ),
+            (
+                "look at the free space on the disk of the store, and run again: what was complete is kept",
+                "look at the free space on the disk of --out, or of the temporary folder without it, and start the \
+                 command again",
+            ),
+        ] {
+            assert_eq!(in_options(said), reworded);
         }
     }
 

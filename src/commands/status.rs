@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use artifacts::{Digest, Store, StoreError};
 use cluster::JobLine;
 use pipeline::lock::{Earlier, Lock, LockCell, lock_file};
 use pipeline::place::cell_text;
@@ -165,14 +166,10 @@ fn unfinished(
     for journal in root.map(|root| root.journals).unwrap_or_default() {
         let mut executed = Vec::new();
         for record in &journal.records {
-            // The last records may have been lost in a power failure.
-            let Ok(bytes) = store.get_document(record) else {
-                continue;
-            };
-            let record = Record::parse(&bytes)
-                .map_err(|e| Stop::damaged(format!("the record {record}: {e}")))?;
-            let cell = cell_text(&record.stage, &record.coordinates.to_string());
-            executed.push((record.stage, cell, record.status.word()));
+            if let Some(record) = record_in(&store, record)? {
+                let cell = cell_text(&record.stage, &record.coordinates.to_string());
+                executed.push((record.stage, cell, record.status.word()));
+            }
         }
         let stages = counts(executed);
         if !stages.is_empty() {
@@ -181,6 +178,20 @@ fn unfinished(
         }
     }
     Ok(runs)
+}
+
+/// Returns a record that a journal names; `None` if it was lost in a power failure, as the last ones may be.
+fn record_in(store: &Store, record: &Digest) -> Result<Option<Record>, Stop> {
+    let bytes = match store.get_document(record) {
+        Err(StoreError::Missing(_)) => return Ok(None),
+        // A power failure may also leave an empty or a cut file, but none that the index names.
+        Err(StoreError::Damaged(..)) if !store.records()?.contains(record) => return Ok(None),
+        read => read?,
+    };
+    let parsed = Record::parse(&bytes);
+    parsed
+        .map(Some)
+        .map_err(|e| Stop::damaged(format!("the record {record}: {e}")))
 }
 
 /// Counts the cells of each stage by status, given stage, cell and status of each record in order. A cell has a record for
@@ -309,7 +320,50 @@ fn times(count: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::counts;
+    use std::fs;
+
+    use artifacts::{ActionKey, Commit};
+
+    use super::*;
+
+    #[test]
+    fn a_record_may_be_lost_but_a_damaged_one_that_the_index_names_is_reported() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::open(folder.path()).expect("a store");
+        let is_lost = |record: &Digest| record_in(&store, record).expect("no damage").is_none();
+        let code = |record: &Digest| record_in(&store, record).expect_err("damage").code();
+        assert!(is_lost(&Digest::of(b"lost")));
+        let cut = store.put(b"cut in a power failure").expect("an object");
+        assert_eq!(code(&cut), 3, "it is no record");
+        let rewrite = |record: &Digest| {
+            let path = store.path(record);
+            fs::remove_file(&path).expect("its file");
+            fs::write(&path, "cut").expect("its file");
+            path
+        };
+        rewrite(&cut);
+        assert!(is_lost(&cut));
+        let durable = store.put(b"durable").expect("an object");
+        let commit = Commit {
+            experiment: "study".to_owned(),
+            stage: "load".to_owned(),
+            coordinates: "block=1".to_owned(),
+            key: ActionKey(Digest::of(b"key")),
+            record: durable,
+            objects: Vec::new(),
+            status: "ok".to_owned(),
+            cacheable: true,
+            seconds: 1.0,
+            outputs: String::new(),
+        };
+        store.commit(&[commit]).expect("committed");
+        let path = rewrite(&durable);
+        assert_eq!(code(&durable), 3, "it has other bytes");
+        // What stands in the way of a file is no loss of the file.
+        fs::remove_file(&path).expect("its file");
+        fs::create_dir(&path).expect("a folder");
+        assert_eq!(code(&durable), 4, "it cannot be read");
+    }
 
     #[test]
     fn a_cell_counts_once_by_its_last_record() {

@@ -191,12 +191,7 @@ impl<'a> Executor<'a, '_> {
     /// Starts a resource with a known descriptor for a cell that needs it, and compares the descriptors.
     fn start(&mut self, cell: CellId, reader: CellId) -> Result<Alive, PipelineError> {
         let name = self.session.graph.name(cell);
-        let Some(Outcome::Ok {
-            key,
-            record,
-            outputs,
-        }) = self.session.settled(cell).cloned()
-        else {
+        let Some(Outcome::Ok { key, outputs, .. }) = self.session.settled(cell).cloned() else {
             let failure = Failure::failed(format!("`{name}` has no descriptor"));
             return Ok(Alive::not(name, failure));
         };
@@ -224,9 +219,9 @@ impl<'a> Executor<'a, '_> {
             Outcome::Ok {
                 outputs: ref fresh, ..
             } if *fresh == outputs => {
+                // The descriptor is the same, so the cell keeps the record that it has. The record of this start enters
+                // the index only with what the resource leaves.
                 self.hold(cell, finished.lease, exclusive, finished.commit.record);
-                // The descriptor is the same, so the cached record stays in use.
-                let _ = record;
                 Ok(Alive::Yes)
             }
             Outcome::Ok { .. } => {

@@ -123,6 +123,18 @@ impl JsonSchema for DurationText {
     }
 }
 
+/// Returns the share that a number of percent is; `None` if it is not a decimal number without an exponent. Division by
+/// 100 would make 99.9 % a neighbour of 0.999.
+pub fn share_of_percent(percent: impl fmt::Display) -> Option<f64> {
+    format!("{percent}e-2").parse().ok()
+}
+
+/// Returns the number of percent that a share is. Multiplication by 100 would make 0.07 a neighbour of 7 %.
+pub fn percent_of_share(share: f64) -> f64 {
+    // Infinity and NaN take no exponent, and are their own percentages.
+    format!("{share}e2").parse().unwrap_or(share)
+}
+
 /// A share as people write it: `3 %`, `0.5 %`. It is serialized as a fraction: 0.03.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
 pub struct PercentText(pub f64);
@@ -139,8 +151,7 @@ impl PercentText {
         if !number.starts_with(|c: char| c.is_ascii_digit()) || !number.chars().all(plain) {
             return Err(wrong());
         }
-        // Parsing with the exponent makes 3 % the double nearest to 0.03.
-        let share = format!("{number}e-2").parse::<f64>().map_err(|_| wrong())?;
+        let share = share_of_percent(number).ok_or_else(wrong)?;
         if share <= 0.0 || share > 10.0 {
             return Err(format!(
                 "`{}` must be above 0 % and at most 1000 %",
@@ -207,6 +218,30 @@ mod tests {
         ] {
             assert!(PercentText::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn shares_and_percentages_have_the_digits_that_people_write() {
+        for (percent, share) in [
+            (99.9, 0.999),
+            (7.0, 0.07),
+            (0.1, 0.001),
+            (14.000_000_1, 0.140_000_001),
+            (-29.0, -0.29),
+            (110.0, 1.1),
+            (0.0, 0.0),
+            (1e22, 1e20),
+            (3e-9, 3e-11),
+        ] {
+            assert_eq!(share_of_percent(percent), Some(share), "{percent}");
+            assert_eq!(percent_of_share(share), percent, "{share}");
+        }
+        assert_eq!(share_of_percent("57.0"), Some(0.57));
+        for text in ["", "many", "inf", "NaN", "1e1"] {
+            assert_eq!(share_of_percent(text), None, "{text}");
+        }
+        assert!(percent_of_share(f64::INFINITY).is_infinite());
+        assert!(percent_of_share(f64::NAN).is_nan());
     }
 
     #[test]

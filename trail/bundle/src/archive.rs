@@ -1,9 +1,10 @@
 //! A bundle as one file: `.tar.zst`.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
@@ -60,11 +61,8 @@ pub fn pack(folder: &Path, archive: &Path) -> Result<(), BundleError> {
     }
     io::Seek::rewind(&mut plain).map_err(fault)?;
     let mut target = tempfile::NamedTempFile::new_in(near).map_err(fault)?;
-    let mut compressor = FrameCompressor::new(CompressionLevel::Fastest);
-    compressor.set_source(io::BufReader::new(plain));
-    compressor.set_drain(io::BufWriter::new(target.as_file_mut()));
-    compressor.compress();
-    drop(compressor);
+    let drain = io::BufWriter::new(target.as_file_mut());
+    compress(io::BufReader::new(plain), drain).map_err(fault)?;
     // Temporary files are private, but an archive is made for others.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     target
@@ -74,6 +72,69 @@ pub fn pack(folder: &Path, archive: &Path) -> Result<(), BundleError> {
         .map_err(fault)?;
     target.persist(archive).map_err(|e| fault(e.error))?;
     Ok(())
+}
+
+/// Compresses all of a source into a drain, and flushes the drain. The compressor panics at an error of either, so it
+/// sees none.
+fn compress(source: impl Read, drain: impl Write) -> io::Result<()> {
+    let fault = RefCell::new(None);
+    let (source, drain) = (Calm::new(source, &fault), Calm::new(drain, &fault));
+    let mut compressor = FrameCompressor::new(CompressionLevel::Fastest);
+    compressor.set_source(source);
+    compressor.set_drain(drain);
+    compressor.compress();
+    if let Some(first) = fault.take() {
+        return Err(first);
+    }
+    compressor
+        .take_drain()
+        .map_or(Ok(()), |mut drain| drain.flush())
+}
+
+/// A source or a drain that keeps its first error to itself. After an error of either, the source is at its end, and the
+/// drain accepts everything.
+struct Calm<'a, T> {
+    inner: T,
+    /// The first error, which source and drain share.
+    fault: &'a RefCell<Option<io::Error>>,
+}
+
+impl<'a, T> Calm<'a, T> {
+    fn new(inner: T, fault: &'a RefCell<Option<io::Error>>) -> Self {
+        Self { inner, fault }
+    }
+
+    fn is_sound(&self) -> bool {
+        self.fault.borrow().is_none()
+    }
+}
+
+impl<T: Read> Read for Calm<'_, T> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        while self.is_sound() {
+            match self.inner.read(bytes) {
+                Ok(read) => return Ok(read),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => *self.fault.borrow_mut() = Some(e),
+            }
+        }
+        Ok(0)
+    }
+}
+
+impl<T: Write> Write for Calm<'_, T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_sound()
+            && let Err(e) = self.inner.write_all(bytes)
+        {
+            *self.fault.borrow_mut() = Some(e);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
 }
 
 type Stream = StreamingDecoder<io::BufReader<fs::File>, ruzstd::decoding::FrameDecoder>;
@@ -471,6 +532,59 @@ mod tests {
             fs::read(path).unwrap()
         };
         assert_eq!(archive(&sample()), archive(&sample()));
+    }
+
+    /// A disk with room for so many bytes.
+    struct Disk(usize);
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let written = bytes.len().min(self.0);
+            self.0 -= written;
+            match written {
+                0 if !bytes.is_empty() => Err(io::ErrorKind::StorageFull.into()),
+                written => Ok(written),
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A file whose reads fail with these errors, the last first, and then end.
+    struct Faulty(Vec<io::ErrorKind>);
+
+    impl Read for Faulty {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            self.0.pop().map_or(Ok(0), |kind| Err(kind.into()))
+        }
+    }
+
+    #[test]
+    fn a_disk_that_is_full_is_an_error_even_if_only_the_last_flush_meets_it() {
+        let text = b"text\n".repeat(100_000);
+        for room in [0, 10] {
+            for buffer in [1, 1 << 20] {
+                let drain = io::BufWriter::with_capacity(buffer, Disk(room));
+                let error = compress(text.as_slice(), drain).unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+            }
+        }
+        compress(text.as_slice(), Disk(50_000)).unwrap();
+    }
+
+    #[test]
+    fn a_source_that_cannot_be_read_is_an_error_and_an_interrupted_read_is_none() {
+        let packed = |faults: &[io::ErrorKind]| {
+            let text: &[u8] = b"text\n";
+            let mut packed: Vec<u8> = Vec::new();
+            compress(text.chain(Faulty(faults.to_vec())), &mut packed).map(|()| packed)
+        };
+        let error = packed(&[io::ErrorKind::PermissionDenied]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        let whole = packed(&[]).unwrap();
+        assert_eq!(packed(&[io::ErrorKind::Interrupted]).unwrap(), whole);
     }
 
     proptest::proptest! {

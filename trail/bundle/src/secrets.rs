@@ -158,7 +158,7 @@ impl Scanner {
         }
     }
 
-    /// Returns the first rule that a text breaks, with the offset.
+    /// Returns the first match of each rule that a text breaks: its offset, the rule, and what the rule finds.
     fn first(&self, text: &str) -> Vec<(usize, &'static str, &'static str)> {
         let mut secrets: Vec<(usize, &'static str, &'static str)> = Vec::new();
         for (rule, pattern) in &self.rules {

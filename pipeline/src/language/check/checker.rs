@@ -546,12 +546,12 @@ fn check_text(view: &View<'_>, text: &str, node: &Node, route: &[Step], out: &mu
     if format == Some("duration")
         && let Err(message) = DurationText::parse(text)
     {
-        let hint = duration(text, "");
+        let hint = duration(text, "", |meant| DurationText::parse(meant).is_ok());
         out.push(Mistake::new(node.span, route, message).hint(hint));
     }
     if format == Some("span") && !is_span(text) && !text.contains("${") {
         let message = format!("`{text}` is not a duration");
-        let hint = duration(text, "`500 us`, ");
+        let hint = duration(text, "`500 us`, ", is_span);
         out.push(Mistake::new(node.span, route, message).hint(hint));
     }
 }

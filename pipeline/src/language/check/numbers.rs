@@ -1,5 +1,6 @@
 //! Remedies for texts in place of numbers.
 
+use super::super::settings::share_of_percent;
 use super::lists::several_numbers;
 use super::view::View;
 use crate::stage::Json;
@@ -67,7 +68,7 @@ pub(super) fn number(text: &str, fractions: bool) -> Option<String> {
     if word == "%" && fractions {
         return Some(format!(
             "write the number alone: {digits}, or as a share {}",
-            value / 100.0
+            share_of_percent(digits)?
         ));
     }
     // The number alone would mean another rate, or may be right: only what the key counts decides that.

@@ -2,7 +2,7 @@
 
 use super::super::diagnostics::{Mistake, MistakeKind};
 use super::super::placeholders::{Context, context_of, is_variable, no_environment};
-use super::super::settings::DurationText;
+use super::super::settings::{DurationText, percent_of_share};
 use super::super::tree::{Key, Node, Value};
 use super::lists::several;
 use super::numbers::{has_scaled_unit, number, per_second, range};
@@ -296,9 +296,10 @@ fn for_other(value: &Value, view: &View<'_>) -> Option<String> {
         Value::Float(number) if view.is_duration() => {
             Some(format!("add the unit: `{} s`", number.written))
         }
-        Value::Float(number) if view.format() == Some("percent") && number.value < 1.0 => Some(
-            format!("write the share in percent: `{} %`", number.value * 100.0),
-        ),
+        Value::Float(number) if view.format() == Some("percent") && number.value < 1.0 => {
+            let percent = percent_of_share(number.value);
+            Some(format!("write the share in percent: `{percent} %`"))
+        }
         Value::Int(_) | Value::Float(_) if view.format() == Some("percent") => {
             Some(format!("write the sign, too: `{} %`", value_text(value)))
         }
@@ -379,10 +380,11 @@ fn chosen<'a>(text: &str, view: &View<'a>) -> Option<(&'a str, &'a str)> {
     })
 }
 
-/// Returns the replacement for a text that is not a duration.
-pub(super) fn duration(text: &str, shortest: &str) -> String {
+/// Returns the replacement for a text that is not a duration. `is_one` reads what a format takes, because not every
+/// format has units below a millisecond; `shortest` is an example of them.
+pub(super) fn duration(text: &str, shortest: &str, is_one: impl Fn(&str) -> bool) -> String {
     suggest::duration(text)
-        .filter(|meant| DurationText::parse(meant).is_ok() || meant.ends_with("us"))
+        .filter(|meant| is_one(meant))
         .map_or_else(
             || format!("write a number and a unit: {shortest}`500 ms`, `30 s`, `10 min`, `2 h`"),
             |meant| match terms(text) {
@@ -478,6 +480,10 @@ mod tests {
             remedy("5 %"),
             "write the number alone: 5, or as a share 0.05"
         );
+        assert_eq!(
+            remedy("99.9%"),
+            "write the number alone: 99.9, or as a share 0.999"
+        );
         assert_eq!(remedy("16 requests"), "write the number alone: 16");
         assert_eq!(remedy("5 req/s"), "write the number alone: 5");
         for other in [
@@ -494,6 +500,26 @@ mod tests {
         assert_eq!(remedy("Three"), "write 3");
         assert_eq!(remedy("many"), "");
         assert!(remedy("1,2,3").ends_with("the numbers are `[1, 2, 3]`"));
+    }
+
+    #[test]
+    fn a_duration_is_only_offered_to_a_format_that_takes_it() {
+        let whole = |text: &str| duration(text, "", |meant| DurationText::parse(meant).is_ok());
+        let fine = |text: &str| duration(text, "`500 us`, ", is_span);
+        let examples = "`500 ms`, `30 s`, `10 min`, `2 h`";
+        let general = |shortest: &str| format!("write a number and a unit: {shortest}{examples}");
+        assert_eq!(whole("500usec"), general(""));
+        assert_eq!(whole("2 nsec"), general(""));
+        assert_eq!(fine("500usec"), "write `500 us`");
+        assert_eq!(fine("2 nsec"), "write `2 ns`");
+        assert_eq!(fine("soon"), general("`500 us`, "));
+        for both in [whole("200msec"), fine("200msec")] {
+            assert_eq!(both, "write `200 ms`");
+        }
+        assert_eq!(
+            whole("1h30m"),
+            "a duration has one number and one unit: write `90 min`"
+        );
     }
 
     #[test]

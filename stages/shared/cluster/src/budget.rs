@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use artifacts::{Digest, Store};
+use artifacts::{Digest, Store, StoreError};
 use pipeline::{Experiment, RentedMachine, Shard, What};
 use places::{Placement, Terms};
 use serde::{Deserialize, Serialize};
@@ -145,29 +145,36 @@ pub(crate) struct Durations {
 
 impl Durations {
     /// Returns the expected duration of some cells, of which the stages are given.
+    ///
+    /// # Errors
+    /// If the index of the store returns an error: without it, a stage would seem never executed.
     pub(crate) fn expect(
         &mut self,
         experiment: &Experiment,
         store: &Store,
         stages: &mut dyn Iterator<Item = &str>,
-    ) -> Expected {
+    ) -> Result<Expected, StoreError> {
         let mut expected = Expected::default();
         for stage in stages {
-            let estimate = self.stages.entry(stage.to_owned()).or_insert_with(|| {
-                let history = store.history(&experiment.name, stage, None, HISTORY);
-                let lines = history.unwrap_or_default();
-                let lines = lines.iter().filter(|line| line.cacheable);
-                moments(&lines.map(|line| line.seconds).collect::<Vec<_>>())
-            });
+            let estimate = match self.stages.get(stage) {
+                Some(estimate) => *estimate,
+                None => {
+                    let lines = store.history(&experiment.name, stage, None, HISTORY)?;
+                    let lines = lines.iter().filter(|line| line.cacheable);
+                    let estimate = moments(&lines.map(|line| line.seconds).collect::<Vec<_>>());
+                    self.stages.insert(stage.to_owned(), estimate);
+                    estimate
+                }
+            };
             match estimate {
                 Some((mean, variance)) => {
-                    expected.seconds += *mean;
-                    expected.variance += *variance;
+                    expected.seconds += mean;
+                    expected.variance += variance;
                 }
                 None => expected.unknown += 1,
             }
         }
-        expected
+        Ok(expected)
     }
 }
 
@@ -229,7 +236,7 @@ pub(crate) fn terms_of(placement: &Placement) -> Option<Terms> {
 /// Returns the cost of shards, for each currency that has a budget.
 ///
 /// # Errors
-/// If a placement, or the file of what was spent, cannot be read.
+/// If a placement, the file of what was spent, or the index of the store cannot be read.
 pub fn costs(
     experiment: &Experiment,
     store: &Store,
@@ -244,7 +251,7 @@ pub fn costs(
             continue;
         };
         let mut stages = shard.cells.iter().map(|cell| cell.name.stage.as_str());
-        sums.add(&terms, &mut stages, shard.declared_s, shard.timeout);
+        sums.add(&terms, &mut stages, shard.declared_s, shard.timeout)?;
     }
     if sums.costs.is_empty() {
         return Ok(Vec::new());
@@ -256,7 +263,7 @@ pub fn costs(
 /// Returns the cost of the machines that a plan rents, for each currency.
 ///
 /// # Errors
-/// If what earlier machines have cost cannot be read.
+/// If what earlier machines have cost, or the index of the store, cannot be read.
 pub fn rented_costs(
     experiment: &Experiment,
     store: &Store,
@@ -285,7 +292,7 @@ pub fn rented_costs(
             currency: currency.clone(),
         };
         let mut stages = machine.stages.iter().map(String::as_str);
-        sums.add(&terms, &mut stages, machine.declared_s, machine.timeout);
+        sums.add(&terms, &mut stages, machine.declared_s, machine.timeout)?;
     }
     Ok(sums.finish(|currency| spent.get(currency).copied().unwrap_or_default()))
 }
@@ -317,8 +324,8 @@ impl<'a> Sums<'a> {
         stages: &mut dyn Iterator<Item = &str>,
         declared_s: f64,
         timeout: Option<Duration>,
-    ) {
-        let expected = self.durations.expect(self.experiment, self.store, stages);
+    ) -> Result<(), StoreError> {
+        let expected = self.durations.expect(self.experiment, self.store, stages)?;
         let empty = || Cost {
             costly: self.costly,
             currency: terms.currency.clone(),
@@ -345,6 +352,7 @@ impl<'a> Sums<'a> {
         cost.least += terms.cost(declared_s);
         let limit = timeout.map(|limit| terms.cost(limit.as_secs_f64()));
         cost.most = cost.most.zip(limit).map(|(sum, limit)| sum + limit);
+        Ok(())
     }
 
     /// Returns the costs, with what was spent in each currency.
@@ -511,6 +519,35 @@ mod tests {
         assert_eq!(moments(&[]), None);
         assert_eq!(moments(&[4.0]), Some((4.0, 4.0)));
         assert_eq!(moments(&[3.0, 5.0]), Some((4.0, 2.0)));
+    }
+
+    #[test]
+    fn an_index_that_cannot_be_read_is_no_stage_without_earlier_executions() {
+        let experiment = Experiment {
+            name: "study".to_owned(),
+            profile: None,
+            file: "study.yaml".into(),
+            sources: Vec::new(),
+            seed: 1,
+            order: pipeline::Order::default(),
+            reuse: pipeline::Reuse::default(),
+            design: None,
+            spec: serde_json::Value::Null,
+            axes: Default::default(),
+            stages: Default::default(),
+        };
+        let folder = tempfile::tempdir().expect("a folder");
+        let expect = |root: &Path| {
+            let store = Store::open(root).expect("a store");
+            Durations::default().expect(&experiment, &store, &mut ["load"].into_iter())
+        };
+        let never = expect(&folder.path().join("whole")).expect("an index");
+        assert_eq!(never.unknown, 1);
+        // A store whose index cannot be opened can still be read.
+        let root = folder.path().join("store");
+        fs::create_dir_all(root.join("objects")).expect("a folder");
+        fs::create_dir(root.join("index.sqlite")).expect("a folder");
+        assert!(matches!(expect(&root), Err(StoreError::Index(..))));
     }
 
     #[test]

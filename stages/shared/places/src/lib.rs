@@ -15,13 +15,14 @@ mod pool;
 mod settings;
 mod slurm;
 mod terms;
+pub mod user;
 
 pub use beat::{Heard, PULSE, SILENCE, beat, listen};
 pub use container::{
     ContainerError, Containment, Inside, Network, PACKAGES, Runtime, WEIGHTS,
     name as container_name, passes, sweep,
 };
-pub use host::{Host, digest_of};
+pub use host::{Host, digest_of, quoted};
 pub use kubernetes::Kubernetes;
 use pool::{HOSTS, PoolHost};
 pub use pool::{Hosts, NamedHost, Pool};

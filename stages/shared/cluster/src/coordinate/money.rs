@@ -41,14 +41,14 @@ impl Cluster<'_> {
         shard: &Shard,
         terms: Option<&Terms>,
         committed: &BTreeMap<String, f64>,
-    ) -> bool {
+    ) -> Result<bool, ClusterError> {
         let Some(terms) = terms else {
-            return true;
+            return Ok(true);
         };
         let spent = self.spent.in_currency(&terms.currency);
         let committed = committed.get(&terms.currency).copied();
         let left = terms.budget - spent - committed.unwrap_or_default();
-        let expected = self.expect(shard);
+        let expected = self.expect(shard)?;
         let fits = left > 0.0 && terms.cost(expected) <= left;
         if !fits {
             self.short = Some(format!(
@@ -58,16 +58,15 @@ impl Cluster<'_> {
                 terms.cost(expected)
             ));
         }
-        fits
+        Ok(fits)
     }
 
     /// Returns the expected duration of a launch, from earlier executions, s. A stage without any counts as 0.
-    pub(super) fn expect(&mut self, shard: &Shard) -> f64 {
+    pub(super) fn expect(&mut self, shard: &Shard) -> Result<f64, ClusterError> {
         let (experiment, store) = (self.asked.experiment, self.asked.store);
         let mut stages = shard.cells.iter().map(|cell| cell.name.stage.as_str());
-        self.durations
-            .expect(experiment, store, &mut stages)
-            .seconds
+        let expected = self.durations.expect(experiment, store, &mut stages)?;
+        Ok(expected.seconds)
     }
 
     /// Returns why launches must be stopped, if the budget is spent.

@@ -71,7 +71,7 @@ impl Cluster<'_> {
                 break;
             }
             let terms = terms_of(&placement);
-            if can_begin == 0 || !self.can_afford(&shard, terms.as_ref(), &committed) {
+            if can_begin == 0 || !self.can_afford(&shard, terms.as_ref(), &committed)? {
                 rest.push(shard);
                 continue;
             }
@@ -166,13 +166,13 @@ impl Cluster<'_> {
                 })
                 .collect(),
         };
+        let expected = self.expect(shard)?;
         self.upload_known(&shard.cells)?;
         put(
             self.asked.remote,
             &name(&self.jobs.run, &format!("{name_of}.json")),
             &order,
         )?;
-        let expected = self.expect(shard);
         let index = self.jobs.push(Job {
             name: name_of,
             cells: shard.cells.clone(),

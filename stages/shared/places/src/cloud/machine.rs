@@ -104,7 +104,8 @@ fn program(terms: &Terms) -> Result<PathBuf, Failure> {
     Err(Failure::failed(reason).hint("install OpenTofu or Terraform, or name it with `program`"))
 }
 
-/// A rented machine. It is given back when [`give_back_all`] is called, or some time after its last user releases it.
+/// A rented machine. It is given back when [`give_back_all`] is called, some time after its last user releases it, or at
+/// once if its last user could not reach it.
 #[derive(Debug)]
 pub struct Rented {
     name: String,
@@ -120,6 +121,8 @@ struct Users {
     now: usize,
     /// How often the last user has released the machine.
     idle: u64,
+    /// Whether the machine is being given back, so that it gets no other user.
+    over: bool,
 }
 
 #[derive(Debug)]
@@ -154,7 +157,8 @@ fn rented() -> MutexGuard<'static, Vec<Arc<Rented>>> {
 /// Rents a machine, or shares the one that this process has rented for the same module and variables.
 ///
 /// # Errors
-/// If the budget is spent, the module cannot be applied, or SSH does not answer in time. Nothing is left behind then.
+/// If the budget is spent, the module cannot be applied, or SSH does not answer in time. Nothing is left behind then,
+/// unless others use the machine, or the hint says what could not be destroyed.
 pub fn rent(
     cloud: &Cloud,
     store: &Path,
@@ -163,13 +167,14 @@ pub fn rent(
     control: &Control,
 ) -> Result<(Arc<Rented>, Host), Failure> {
     let name = format!("{experiment} {}", cloud.name());
-    let shared = rented().iter().find(|one| one.name == name).cloned();
+    let mut shared = rented().clone();
+    shared.retain(|one| one.name == name);
     let terms = cloud.terms().ok_or_else(|| {
         Failure::failed("the module was not planned in this process").hint("run again")
     })?;
-    let machine = match shared {
-        Some(one) if one.check().is_ok() => one,
-        _ => {
+    let machine = match shared.into_iter().find(|one| one.join().is_ok()) {
+        Some(one) => one,
+        None => {
             for left in sweep(store, control).map_err(|e| Failure::failed(e.to_string()))? {
                 if let Some((why, command)) = left.stuck {
                     let reason =
@@ -190,12 +195,21 @@ pub fn rent(
             one
         }
     };
-    machine.users().now += 1;
-    let host = reach(&machine, cloud, &terms, control);
-    if host.is_err() {
-        machine.let_go();
+    match reach(&machine, cloud, &terms, control) {
+        Ok(host) => Ok((machine, host)),
+        Err(failure) => {
+            let left = machine.abandon().and_then(|returned| returned.stuck);
+            Err(match left {
+                Some(left) => failure.hint(undestroyed(left)),
+                None => failure,
+            })
+        }
     }
-    Ok((machine, host?))
+}
+
+/// Returns the hint on what could not be destroyed, given why, and the command that destroys it.
+fn undestroyed((why, command): (String, String)) -> String {
+    format!("the resources that the module had created could not be destroyed ({why}): {command}")
 }
 
 /// Returns what the rented machines of an experiment have cost so far, in one currency.
@@ -283,9 +297,7 @@ fn start(
             let returned = keeper.finish(&folder);
             let mut failure = Failure::failed(format!("the module {}: {why}", terms.module));
             failure = match returned.stuck {
-                Some((left, command)) => failure.hint(format!(
-                    "the resources that it had created could not be destroyed ({left}): {command}"
-                )),
+                Some(left) => failure.hint(undestroyed(left)),
                 None => failure.hint(format!(
                     "nothing is left; the complete output is in {}",
                     folder.join(LOG).display()
@@ -299,7 +311,11 @@ fn start(
         folder,
         keeper: Mutex::new(keeper),
         outputs,
-        users: Mutex::new(Users::default()),
+        // The one that rents it.
+        users: Mutex::new(Users {
+            now: 1,
+            ..Users::default()
+        }),
     })
 }
 
@@ -507,6 +523,31 @@ impl Rented {
         }
     }
 
+    /// Begins to use the machine.
+    ///
+    /// # Errors
+    /// Same as [`Self::check`].
+    fn join(&self) -> Result<(), Failure> {
+        // Under one lock: nobody decides in between that the machine is unused.
+        let mut users = self.users();
+        if users.over {
+            return Err(Failure::failed("the machine is being given back"));
+        }
+        self.check()?;
+        users.now += 1;
+        Ok(())
+    }
+
+    /// Releases a machine that could not be reached, and gives it back unless others use it: it costs money.
+    fn abandon(self: &Arc<Self>) -> Option<Returned> {
+        let mut users = self.users();
+        users.now = users.now.saturating_sub(1);
+        users.over |= users.now == 0;
+        let is_unused = users.over;
+        drop(users);
+        is_unused.then(|| give_back(self)).flatten()
+    }
+
     /// Releases the machine. It is given back if it stays unused for a while.
     pub fn let_go(self: &Arc<Self>) {
         let mut users = self.users();
@@ -519,11 +560,11 @@ impl Rented {
         drop(users);
         std::thread::spawn(move || {
             std::thread::sleep(LINGER);
-            let wanted = {
-                let users = one.users();
-                users.now > 0 || users.idle != idle
-            };
-            if !wanted {
+            let mut users = one.users();
+            let is_unused = users.now == 0 && users.idle == idle;
+            users.over |= is_unused;
+            drop(users);
+            if is_unused {
                 give_back(&one);
             }
         });

@@ -136,19 +136,11 @@ pub(super) fn all(store: &Path) -> io::Result<Vec<(PathBuf, Meter)>> {
 
 /// Returns the path of a machine's note outside its store. Without the note, someone else's store could name a program
 /// to start.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the system decides where the user's state folder is"
-)]
 fn note_of(folder: &Path) -> io::Result<PathBuf> {
-    let absolute = |path: PathBuf| path.is_absolute().then_some(path);
-    let state = std::env::var_os("XDG_STATE_HOME")
-        .map(PathBuf::from)
-        .and_then(absolute)
-        .or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".local/state")))
-        .ok_or_else(|| io::Error::other("neither XDG_STATE_HOME nor HOME is set"))?;
+    let state = crate::user::state()
+        .ok_or_else(|| io::Error::other("neither XDG_STATE_HOME nor HOME is an absolute path"))?;
     let name = Digest::of(folder.as_os_str().as_encoded_bytes()).hex();
-    Ok(state.join("benchtrail/rented").join(name))
+    Ok(state.join("rented").join(name))
 }
 
 impl Meter {
