@@ -90,7 +90,7 @@ pub fn supported(path: &Path, bytes: Vec<u8>) -> Result<String, Unaudited> {
 pub fn audit(name: &str, text: &str, data: &[Table]) -> Audit {
     let document = Document::of(name, text);
     let (mut findings, too_long) = written_out(&document);
-    findings.extend(grid::check(&document.tables));
+    findings.extend(grid::check(&document.tables, &document.consoles));
     findings.extend(structure::check(&document));
     findings.extend(claims::check(&document, data));
     let coverage = (!data.is_empty()).then(|| {

@@ -10,7 +10,9 @@ use std::ops::Range;
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag, TagEnd};
 
 use crate::number::{Quantity, quantities};
-use crate::table::{Cell, Row, Table, aligned, comma_separated, is_rule, split_row};
+use crate::table::{
+    Cell, Row, Table, aligned, barred, comma_separated, consoles, is_rule, split_row,
+};
 use crate::words::sentences;
 use lines::Lines;
 
@@ -25,6 +27,8 @@ pub struct Document {
     pub lists: Vec<List>,
     /// Tables: GFM's, and those in code blocks with aligned columns.
     pub tables: Vec<Table>,
+    /// What programs printed in code blocks: lines of a name and a number.
+    pub consoles: Vec<Table>,
     /// Rows with more cells than their header; rendering drops the extra cells.
     pub lost: Vec<Lost>,
     /// Links to a heading of this document: line, column, fragment.
@@ -565,6 +569,7 @@ impl Reader<'_> {
     /// Reads the tables in a code block: blocks of lines with aligned columns.
     fn shown_tables(&mut self, code: &str, first: usize) {
         let lines: Vec<&str> = code.lines().collect();
+        self.document.consoles.extend(consoles(&lines, first));
         let title = self
             .document
             .heading_of(self.document.headings.len())
@@ -577,6 +582,7 @@ impl Reader<'_> {
             if end > start
                 && let Some(table) = aligned(&lines[start..end], first + start)
                     .or_else(|| comma_separated(&lines[start..end], first + start))
+                    .or_else(|| barred(&lines[start..end], first + start))
             {
                 self.document.tables.push(Table {
                     title: title.clone(),

@@ -3,11 +3,12 @@
 
 mod marks;
 mod relation;
+mod served;
 mod summary;
 mod twins;
 
 use crate::finding::{Finding, Rule};
-use crate::number::Quantity;
+use crate::number::{Quantity, shown, shown_like};
 use crate::table::Table;
 use crate::words::words;
 
@@ -81,6 +82,25 @@ impl<'a> Grid<'a> {
         }
     }
 
+    /// The text of a number, without a remark behind it.
+    fn printed(&self, at: (usize, usize)) -> &'a str {
+        let (row, column) = self.at(at);
+        let text = self.table.text(row, column);
+        let end = self
+            .value(at.0, at.1)
+            .map_or(text.len(), |number| number.end);
+        let marks = ['*', '`', '~', '≈', ' '];
+        text.get(..end).unwrap_or(text).trim_matches(marks)
+    }
+
+    /// Formats a value as a cell is printed.
+    fn shown_like(&self, value: f64, at: (usize, usize)) -> String {
+        self.value(at.0, at.1).map_or_else(
+            || shown(value),
+            |number| shown_like(value, self.printed(at), number),
+        )
+    }
+
     /// Creates a finding at a cell.
     fn finding(
         &self,
@@ -96,9 +116,12 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// Checks the tables of a document.
-pub(crate) fn check(tables: &[Table]) -> Vec<Finding> {
+/// Checks the tables of a document, and what programs printed.
+pub(crate) fn check(tables: &[Table], consoles: &[Table]) -> Vec<Finding> {
     let mut findings = Vec::new();
+    for console in consoles {
+        served::console(console, &mut findings);
+    }
     for table in tables {
         for upright in [true, false] {
             let grid = Grid::new(table, upright);
@@ -107,6 +130,7 @@ pub(crate) fn check(tables: &[Table]) -> Vec<Finding> {
             }
             summaries(&grid, &mut findings);
             percentiles(&grid, &mut findings);
+            served::goodput(&grid, &mut findings);
             if upright || grid.labels.len() >= 4 {
                 relations(&grid, &mut findings);
             }

@@ -86,23 +86,86 @@ pub(crate) fn median(sorted: &[f64]) -> f64 {
     f64::midpoint(sorted[n / 2], sorted[(n - 1) / 2])
 }
 
-/// Formats a number for a message, with at most six significant digits.
+/// Formats a number for a message, with five significant digits or all those before the point.
 pub(crate) fn shown(value: f64) -> String {
+    shown_with(value, 5)
+}
+
+/// Formats a number that is derived from others, with three significant digits.
+pub(crate) fn brief(value: f64) -> String {
+    shown_with(value, 3)
+}
+
+fn shown_with(value: f64, significant: i64) -> String {
     if !value.is_finite() {
         return "undefined".to_owned();
     }
     if value == 0.0 {
         return "0".to_owned();
     }
-    let digits =
-        usize::try_from((4 - value.abs().log10().floor().clamp(-12.0, 12.0) as i64).max(0))
-            .unwrap_or(0);
-    let text = format!("{value:.digits$}");
+    let digits = usize::try_from(
+        (significant - 1 - value.abs().log10().floor().clamp(-12.0, 12.0) as i64).max(0),
+    )
+    .unwrap_or(0);
+    let text = format!("{value:.digits$}").replace('-', "−");
     if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     } else {
         text
     }
+}
+
+/// Formats a value like a printed number: with its decimals, its separators, and what is around its digits, such as `×`
+/// or `ms`. If that would hide the difference of the two, it has more decimals.
+pub(crate) fn shown_like(value: f64, printed: &str, number: &Quantity) -> String {
+    let digit = |c: char| c.is_ascii_digit();
+    let body = |c: char| digit(c) || matches!(c, ',' | '.');
+    let Some(at) = printed.find(digit) else {
+        return shown(value);
+    };
+    let rest = &printed[at..];
+    let end = rest.find(|c| !body(c)).unwrap_or(rest.len());
+    let digits = rest[..end].trim_end_matches(['.', ',']);
+    let suffix = &rest[digits.len()..];
+    let decimals = digits.split_once('.').map_or(0, |(_, part)| part.len());
+    // `k`, `M` and powers of ten scale the value.
+    let scale = 2.0 * number.half * 10f64.powi(i32::try_from(decimals).unwrap_or(0));
+    let value = value / scale;
+    if !value.is_finite() || value.abs() >= 1e15 {
+        return shown(value);
+    }
+    let plain = digits.replace(',', "");
+    let written = (decimals..decimals + 4)
+        .map(|decimals| format!("{:.decimals$}", value.abs()))
+        .find(|text| *text != plain || (value < 0.0) != (number.value < 0.0))
+        .unwrap_or_else(|| format!("{:.decimals$}", value.abs()));
+    let (whole, fraction) = written.split_at(written.find('.').unwrap_or(written.len()));
+    // Without a thousand in the printed number, its style is unknown.
+    let separated = digits.contains(',') || whole.len() > 3 && plain.len() - decimals <= 3;
+    let whole = if separated {
+        grouped(whole)
+    } else {
+        whole.to_owned()
+    };
+    let lead = printed[..at].trim_start_matches(['+', '-', '−', '~', '≈', ' ']);
+    let sign = match value < 0.0 {
+        true => "−",
+        false if number.signed => "+",
+        false => "",
+    };
+    format!("{sign}{lead}{whole}{fraction}{suffix}")
+}
+
+/// Separates thousands with commas.
+fn grouped(whole: &str) -> String {
+    let mut out = String::new();
+    for (i, digit) in whole.chars().enumerate() {
+        if i > 0 && (whole.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
 }
 
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| {

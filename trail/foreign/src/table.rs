@@ -326,3 +326,62 @@ pub(crate) fn aligned(lines: &[&str], first: usize) -> Option<Table> {
     (table.columns.len() >= 2 && table.rows.iter().all(numbers) && table.columns.iter().any(named))
         .then_some(table)
 }
+
+/// Reads columns between bars, without bars at the ends, as some programs print them: a header, a rule and rows.
+pub(crate) fn barred(lines: &[&str], first: usize) -> Option<Table> {
+    let rule = lines.get(1)?;
+    let plain = |c: char| matches!(c, '-' | '|' | '+' | ' ');
+    if !rule.contains("--") || !rule.chars().all(plain) || !lines[0].contains(" | ") {
+        return None;
+    }
+    let split = |line: &str| {
+        let mut column = 1;
+        let cells = line.split('|').map(|text| {
+            let blank = text.chars().count() - text.trim_start().chars().count();
+            let cell = Cell::new(text, column + blank);
+            column += text.chars().count() + 1;
+            cell
+        });
+        cells.collect::<Vec<Cell>>()
+    };
+    let body: Vec<&str> = lines.iter().skip(2).copied().collect();
+    let mut table = of_lines(&[&lines[..1], body.as_slice()].concat(), first, split)?;
+    for row in &mut table.rows {
+        row.line += 1;
+    }
+    Some(table)
+}
+
+/// Reads what programs print under a title in a rule, `===== Result =====`: lines of a name, a colon and a number.
+pub(crate) fn consoles(lines: &[&str], first: usize) -> Vec<Table> {
+    let is_title = |line: &str| {
+        let inner = line.trim().trim_matches('=');
+        line.trim().starts_with("====") && !inner.trim().is_empty()
+    };
+    let entry = |(at, line): (usize, &&str)| {
+        let (name, value) = line.rsplit_once(':')?;
+        let blank = value.chars().count() - value.trim_start().chars().count();
+        let column = name.chars().count() + 2 + blank;
+        let cell = Cell::new(value, column);
+        cell.plain()?;
+        Some(Row {
+            line: first + at,
+            cells: vec![Cell::new(name, 1), cell],
+        })
+    };
+    let mut consoles = Vec::new();
+    for (at, _) in lines.iter().enumerate().filter(|(_, line)| is_title(line)) {
+        let body = lines.iter().enumerate().skip(at + 1);
+        let rows: Vec<Row> = body
+            .take_while(|(_, line)| !line.trim().starts_with("===="))
+            .filter_map(entry)
+            .collect();
+        consoles.push(Table {
+            line: first + at,
+            columns: vec![String::new(), String::new()],
+            rows,
+            ..Table::default()
+        });
+    }
+    consoles
+}

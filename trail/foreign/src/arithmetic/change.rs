@@ -1,7 +1,7 @@
 //! Changes: the share or factor stated for two numbers.
 
 use super::{Scope, Slip};
-use crate::number::{Quantity, shown, spread};
+use crate::number::{Quantity, brief, shown_like, spread};
 use crate::words::words;
 
 /// Words that mark a share or factor as a change.
@@ -234,11 +234,22 @@ fn is_difference(claim: &Quantity, a: &Quantity, b: &Quantity) -> bool {
 fn not_the_change(scope: &Scope<'_>, claim: &Quantity, a: &Quantity, b: &Quantity) -> Slip {
     let (first, second) = same_unit(a, b);
     let (gap, factor) = (second.value - first.value, second.value / first.value);
-    let right = if rate(claim) {
-        let change = shown(100.0 * gap / first.value);
-        format!("the change is {change} %, the factor {}", shown(factor))
+    let quote = |number: &Quantity| scope.quote(number.start, number.end);
+    let like = |value: f64| shown_like(value, quote(claim), claim);
+    let change = 100.0 * gap / first.value;
+    let right = if claim.is_percent() {
+        format!(
+            "the change is {}, the factor {}",
+            like(change),
+            brief(factor)
+        )
+    } else if rate(claim) {
+        // `2 times shorter`: on the same side of 1 as the claim.
+        let inverse = (factor < 1.0) != (claim.value.abs() < 1.0);
+        let factor = like(if inverse { 1.0 / factor } else { factor });
+        format!("the change is {} %, the factor {factor}", brief(change))
     } else {
-        format!("the difference is {}", shown(gap))
+        format!("the difference is {}", like(gap))
     };
     Slip {
         start: claim.start.min(a.start).min(b.start),
@@ -246,8 +257,8 @@ fn not_the_change(scope: &Scope<'_>, claim: &Quantity, a: &Quantity, b: &Quantit
         message: format!(
             "{} does not follow from {} and {}: {right}",
             scope.quote(claim.start, claim.end),
-            shown(a.value),
-            shown(b.value),
+            quote(a),
+            quote(b),
         ),
     }
 }

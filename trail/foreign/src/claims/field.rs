@@ -7,7 +7,7 @@ use crate::claims::facts::{Fact, Facts, lines};
 use crate::claims::judge::{HOLDS, Ruling, comparable, contradicted, select};
 use crate::claims::lexicon::Many;
 use crate::claims::sentence::{Claim, Mention, Stated};
-use crate::number::{Quantity, shown};
+use crate::number::{Quantity, brief};
 
 /// Labels of summary rows.
 #[rustfmt::skip]
@@ -262,6 +262,6 @@ pub(super) fn span(claim: &Claim, facts: &Facts<'_>, axis: usize, ends: [usize; 
         return None;
     };
     let change = 100.0 * (b.value.value - a.value.value) / a.value.value;
-    let message = format!("{} to {} is {} %", a.place.1, b.place.1, shown(change));
+    let message = format!("{} to {} is {} %", a.place.1, b.place.1, brief(change));
     contradicted(message, &wrong)
 }

@@ -7,7 +7,7 @@ use crate::claims::facts::{Fact, Facts, lines};
 use crate::claims::judge::{HOLDS, Ruling, contradicted, equal, select};
 use crate::claims::lexicon::{Many, Relation};
 use crate::claims::sentence::{Claim, Stated};
-use crate::number::{Quantity, shown};
+use crate::number::{Quantity, brief};
 
 /// Two sides of a comparison, with everything else equal.
 struct Pair<'a> {
@@ -231,7 +231,7 @@ fn by_so_much(
         "{} against {} is {} %",
         first.own.place.1,
         first.other.place.1,
-        shown(first.change())
+        brief(first.change())
     );
     contradicted(message, &cells)
 }

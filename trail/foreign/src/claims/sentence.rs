@@ -211,7 +211,7 @@ impl Reader<'_> {
             Some(Sense::Trend(_)) => self.claim.steady = true,
             Some(Sense::Steadily) => self.claim.steady = true,
             Some(Sense::Relation(relation)) => {
-                if self.claim.relation.is_some() {
+                if self.claim.relation.is_some() || self.attributive(start) {
                     return None;
                 }
                 self.claim.relation = Some((relation, start));
@@ -244,6 +244,19 @@ impl Reader<'_> {
             None => return None,
         }
         Some(1)
+    }
+
+    /// Whether a comparative only names another thing: `on the smaller model`.
+    fn attributive(&self, start: usize) -> bool {
+        let at = self
+            .words
+            .iter()
+            .position(|word| word.start == start)
+            .unwrap_or(0);
+        let back = |n: usize| at.checked_sub(n).map_or("", |at| self.word(at));
+        matches!(back(1), "the" | "a" | "an" | "our")
+            && matches!(back(2), "on" | "at" | "for" | "with" | "in" | "under")
+            && sense(self.word(at + 1)) == Some(Sense::Noun)
     }
 
     /// Takes a count, which a noun for rows must follow.

@@ -2,6 +2,7 @@
 //! a number in it that no cell and no simple derivation yields, and that differs by one digit or by two swapped digits
 //! from the one that its labels yield, or that belongs to the row beside it, is a slip.
 
+mod other;
 mod saying;
 mod yields;
 
@@ -10,7 +11,7 @@ use crate::claims::facts::{Fact, Facts};
 use crate::claims::judge::{comparable, evidence};
 use crate::claims::lexicon::{Many, Sense, sense};
 use crate::claims::sentence::Mention;
-use crate::number::{Quantity, shown};
+use crate::number::{Quantity, shown_like};
 use crate::words::Word;
 pub(super) use saying::Saying;
 use yields::{Yield, cells, changes, follows, own_changes, states};
@@ -25,7 +26,9 @@ const ELSEWHERE: &[&str] = &[
     "estimated", "if", "unless", "theoretical", "theoretically", "previou", "previous", "previously", "earlier", "old",
     "older", "next", "paper", "claim", "claimed", "advertised", "published", "budget", "limit", "limited", "slo", "not",
     "never", "cannot", "ideal", "ideally", "predicted", "default", "threshold", "until", "per", "another", "neither",
-    "nor",
+    "nor", "objective", "vendor", "manufacturer", "datasheet", "brochure", "leaderboard", "quote", "quoted",
+    "advertise", "promise", "promised", "specification", "spec", "according", "budgeted", "predict", "prediction",
+    "simulated", "simulation", "later",
 ];
 
 /// Words that compare, so that a number beside them is a difference or belongs to the other side.
@@ -68,7 +71,7 @@ pub(super) fn slip(
         .collect();
     let mut numbers = saying.numbers.iter().zip(&digits);
     numbers.find_map(|(number, digits)| {
-        let digits = digits.as_deref()?;
+        let digits = digits.as_deref().filter(|_| !saying.bounds(number))?;
         let slip = written_out(saying, number, digits).or_else(|| {
             let mut tables = tables.iter();
             tables.find_map(|table| misstated(saying, (number, digits), table, subject))
@@ -115,9 +118,23 @@ fn written_out(saying: &Saying<'_>, number: &Quantity, digits: &str) -> Option<C
     let value = values.find(|value| mistaken(digits, *value, number).is_some())?;
     Some(Contradiction {
         start: number.start,
-        message: format!("the two numbers beside it give {}", shown(value)),
+        message: format!(
+            "the two numbers beside it give {}",
+            written_like(saying, number, value)
+        ),
         evidence: Vec::new(),
     })
+}
+
+/// A value, written as a number of the sentence is.
+fn written_like(saying: &Saying<'_>, number: &Quantity, value: f64) -> String {
+    let printed = saying.text.get(number.start..number.end).unwrap_or("");
+    let value = if number.signed {
+        value.copysign(number.value)
+    } else {
+        value
+    };
+    shown_like(value, printed, number)
 }
 
 /// Whether a number is a change or a factor and no cell.
@@ -149,7 +166,7 @@ fn labels(
     if is_label || saying.listed(number) || whole && (!saying.has(WHOLE) || compares()) {
         return None;
     }
-    Some((saying.scoped(number, &mentions), whole))
+    Some((saying.scoped(number, facts, &mentions), whole))
 }
 
 fn misstated(
@@ -160,19 +177,24 @@ fn misstated(
 ) -> Option<Contradiction> {
     let facts = table.0;
     let (mentions, whole) = labels(saying, number, table, subject)?;
-    let circumstance = saying.circumstance(facts, &mentions);
+    if saying.another_statistic(facts, whole) || saying.elsewhere(number, facts, &mentions) {
+        return None;
+    }
     let apart = if relative(number) {
         let celled = facts.facts.iter().any(|f| f.value.unit == number.unit);
         !celled || saying.has(COMPARING)
     } else {
-        saying.has(DIFFERENCE)
+        // `from 310 to 627 tok/s` are cells.
+        let before = saying.before(number).trim_end();
+        let end = before.ends_with(" from") || before.ends_with(" to");
+        saying.says(facts, DIFFERENCE) && !end
     };
     let (mut yields, column) = if apart && !whole {
         (changes(saying, number, facts, &mentions), Vec::new())
     } else {
         cells(saying, number, facts, &mentions)
     };
-    let states = |own: &Yield<'_>| {
+    let yielded = |own: &Yield<'_>| {
         let (size, value) = (number.value.abs(), own.value.abs());
         Quantity {
             value: size,
@@ -180,17 +202,28 @@ fn misstated(
         }
         .rounds(value, value)
     };
-    if yields.iter().any(states) {
+    if yields.iter().any(yielded) {
         return None;
     }
     ends(saying, number, &mut yields);
+    if saying.before(number).trim_end().ends_with("at least") {
+        // A bound that holds is no slip.
+        yields.retain(|own| own.value < number.value);
+    }
     let n = yields.len();
+    // A cell stated beside a change shows that the table meets the circumstance.
+    let beside = |own: &Yield<'_>| {
+        let mut others = saying.others(number).filter(|n| !relative(n));
+        others.any(|n| own.cells.iter().any(|fact| states(n, fact)))
+    };
+    let confirmed = relative(number) && yields.iter().any(beside);
+    let circumstance = !confirmed && saying.circumstance(facts, &mentions);
     let near = |own: &&Yield<'_>| {
         let far = (own.value - number.value).abs() > 0.15 * own.value.abs();
         (far || !number.rough)
             && match (mistaken(digits, own.value, number), digits.len()) {
                 (None, _) => false,
-                (_, 4..) => n <= 6,
+                (_, 4..) => n <= 6 && !circumstance,
                 (Some(true), _) => n <= 6 && !circumstance,
                 (Some(false), 3) => n <= 4 && !circumstance,
                 (Some(false), _) => n <= 2 && !circumstance,
@@ -207,7 +240,10 @@ fn misstated(
         })?;
     Some(Contradiction {
         start: number.start,
-        message: format!("the table gives {} here", shown(slip.value)),
+        message: format!(
+            "the table gives {} here",
+            written_like(saying, number, slip.value)
+        ),
         evidence: evidence(&slip.cells),
     })
 }
@@ -243,7 +279,9 @@ fn neighbour(
     let compares = |word: &Word| {
         let sides = [Some(Sense::Than), Some(Sense::Many(Many::Both))];
         let sense = sense(&word.text);
-        matches!(sense, Some(Sense::Relation(_))) || sides.contains(&sense)
+        let relation = matches!(sense, Some(Sense::Relation(_)));
+        // A column `Gain` compares nothing.
+        relation && !facts.words().any(|own| own == word.text) || sides.contains(&sense)
     };
     if saying.has(COMPARING) || saying.words.iter().any(compares) || column.len() < 2 {
         return false;

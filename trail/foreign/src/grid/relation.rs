@@ -1,8 +1,9 @@
 //! Relations between columns that hold in all rows but one.
 
 use super::Grid;
+use super::summary::sums;
 use crate::finding::{Finding, Rule};
-use crate::number::{Quantity, shown, spread, unit_named};
+use crate::number::{Quantity, spread, unit_named};
 use crate::words::words;
 
 /// A relation of a column to one or two others.
@@ -95,6 +96,7 @@ pub(super) fn promised(header: &str) -> Option<&'static [Form]> {
     })
 }
 
+#[derive(Clone)]
 struct Kept {
     form: Form,
     a: usize,
@@ -132,13 +134,16 @@ pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
         // A few rows may agree by chance, so the operands must also have the same unit.
         let alike = form.since_first()
             || unit == unit_of(&grid.names[best.b]) && (!unit.is_empty() || holds >= 3);
-        let sure = if promised.is_some_and(|forms| forms.contains(&form)) && alike {
+        // `Gain (tok/s)` can be a difference, but no share.
+        let absolute = !matches!(unit_of(header).as_str(), "" | "%" | "x" | "pp");
+        let possible = form == Form::Difference || form == Form::Sum || !absolute;
+        let sure = if promised.is_some_and(|forms| forms.contains(&form)) && alike && possible {
             // A form with only one operand agrees by chance more often.
             holds > usize::from(form.since_first()) && breaks <= holds
         } else {
             holds >= 4 && breaks * 4 <= holds
         };
-        let mut broken = best.breaks;
+        let mut broken = best.breaks.clone();
         broken.retain(|row| !explained.contains(row));
         let typos = holds / if promised.is_some() { 3 } else { 30 };
         if !sure || broken.len() > typos.max(1) {
@@ -160,12 +165,15 @@ pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
             let [Some(x), Some(y)] = operands.map(|(row, column)| grid.value(row, column)) else {
                 continue;
             };
+            let at = (row, result);
+            if has_more_parts(grid, row, &columns, &best) {
+                continue;
+            }
             let message = format!(
                 "`{header}` is {relation} in {holds} other {}; here that gives {}",
                 if holds == 1 { "row" } else { "rows" },
-                shown(best.scale * form.of(x.value, y.value))
+                grid.shown_like(best.scale * form.of(x.value, y.value), at)
             );
-            let at = (row, result);
             findings.push(grid.finding(Rule::Relation, at, message, header, &operands));
         }
     }
@@ -192,8 +200,60 @@ fn strongest(grid: &Grid<'_>, result: usize) -> (Option<Kept>, Vec<usize>) {
     // A relation shown by few rows may agree with any other by chance.
     let strong = all.iter().filter(|kept| 2 * kept.holds >= most);
     let explained = strong.flat_map(|kept| kept.agrees.clone()).collect();
-    let best = all.into_iter().find(|kept| kept.holds == most);
+    let first = all.iter().position(|kept| kept.holds == most);
+    let best = first.map(|at| {
+        let best = &all[at];
+        // Small changes are alike in both directions. Tables have the old column before the new one.
+        let alike = |kept: &&Kept| {
+            kept.form == best.form
+                && kept.holds == most
+                && kept.breaks == best.breaks
+                && [kept.a, kept.b]
+                    .iter()
+                    .all(|c| [best.a, best.b].contains(c))
+        };
+        let rank = |kept: &&Kept| (kept.b > kept.a, kept.scale < 0.0);
+        let changes = all.iter().filter(alike);
+        let old_to_new = changes.min_by_key(rank).filter(|_| best.form == Change);
+        old_to_new.unwrap_or(best).clone()
+    });
     (best, explained)
+}
+
+/// Whether a further column of counts accounts for what a sum lacks, as `Errored` does in `Completed` + `Incomplete` of
+/// `Total`: it is 0 in the rows that keep the relation, or the total sums up all columns before it.
+fn has_more_parts(grid: &Grid<'_>, row: usize, columns: &[usize; 3], kept: &Kept) -> bool {
+    if !matches!(kept.form, Form::Sum | Form::Difference) {
+        return false;
+    }
+    let counts = columns.map(|column| grid.value(row, column).filter(|n| n.is_count()));
+    let [Some(a), Some(b), Some(c)] = counts else {
+        return false;
+    };
+    let mut sizes = [a.value, b.value, c.value];
+    sizes.sort_by(f64::total_cmp);
+    let gap = (sizes[2] - sizes[0] - sizes[1]).abs();
+    let value = |row: usize, column: usize| grid.value(row, column).map(|n| n.value);
+    let mut others = (0..grid.names.len()).filter(|column| !columns.contains(column));
+    let missing = |column: usize| {
+        value(row, column) == Some(gap)
+            && kept
+                .agrees
+                .iter()
+                .all(|row| value(*row, column) == Some(0.0))
+    };
+    // Whether a row sums up to its total; one without a number in each column does not count.
+    let total = columns[2];
+    let adds = |row: &usize| {
+        let parts: Option<f64> = (0..total).map(|column| value(*row, column)).sum();
+        value(*row, total) == parts && parts.is_some()
+    };
+    let rows = (0..grid.labels.len()).filter(|other| *other != row);
+    others.any(missing)
+        || sums(&grid.names[total]) == Some(true)
+            && total > 2
+            && rows.clone().count() > 1
+            && rows.clone().all(|row| adds(&row))
 }
 
 /// Whether a number is so close to the expected one that unprinted digits may explain the difference: columns are

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::Grid;
 use super::relation::promised;
 use crate::finding::{Finding, Rule};
-use crate::number::{Quantity, shown};
+use crate::number::Quantity;
 use crate::words::words;
 
 /// Whether a row sums up (`true`) or averages the rows above it, by its label; `None` if it does neither.
-fn sums(label: &str) -> Option<bool> {
+pub(super) fn sums(label: &str) -> Option<bool> {
     let words = words(label);
     let first = words.first().filter(|_| words.len() <= 2)?;
     match first.text.as_str() {
@@ -54,19 +54,22 @@ pub(super) fn summaries(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
                 let counts = stated.is_count() && parts.iter().all(|part| part.is_count());
                 let more = parts.iter().all(|part| part.value < stated.value);
                 let near = (0.6..1.6).contains(&(stated.value / value));
-                breaks.push((column, stated.value, value, sum && counts && near && more));
+                breaks.push((column, value, sum && counts && near && more));
             }
         }
-        for (column, stated, value, alone) in &breaks {
+        for (column, value, alone) in &breaks {
             // Averages may be weighted, and totals may count other things, so another column must confirm the rule.
             let only = *alone && holds == 0 && grid.names.len() == 1;
             if holds > 0 && holds >= breaks.len() || only {
-                let message = format!(
-                    "the rows above give {}, not {}",
-                    shown(*value),
-                    shown(*stated)
-                );
-                findings.push(grid.finding(Rule::Total, (row, *column), message, label, &[]));
+                let parts = if grid.upright {
+                    "the rows above"
+                } else {
+                    "the cells to its left"
+                };
+                let at = (row, *column);
+                let right = grid.shown_like(*value, at);
+                let message = format!("{parts} give {right}, not {}", grid.printed(at));
+                findings.push(grid.finding(Rule::Total, at, message, label, &[]));
             }
         }
     }
@@ -95,9 +98,16 @@ fn rank_word(word: &str) -> Option<f64> {
 /// Checks that minimum, percentiles and maximum of one metric rise.
 pub(super) fn percentiles(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
     let mut metrics: BTreeMap<String, Vec<(f64, usize)>> = BTreeMap::new();
+    // A bare `p95` is of the metric to its left.
+    let mut last: Option<(String, f64)> = None;
     for (column, name) in grid.names.iter().enumerate() {
-        if let Some((rank, metric)) = rank(name) {
-            metrics.entry(metric).or_default().push((rank, column));
+        last = rank(name).map(|(rank, metric)| match last.take() {
+            Some((left, below)) if metric.is_empty() && below < rank => (left, rank),
+            _ => (metric, rank),
+        });
+        if let Some((metric, rank)) = &last {
+            let columns = metrics.entry(metric.clone()).or_default();
+            columns.push((*rank, column));
         }
     }
     for columns in metrics.values_mut() {

@@ -1,4 +1,4 @@
-//! What a sentence names: labels, levels, numbers and circumstances.
+//! What a sentence names: labels, levels and numbers.
 
 use super::relative;
 use crate::claims::facts::{Axis, Facts, Value};
@@ -15,19 +15,9 @@ pub(in crate::claims) struct Saying<'a> {
     pub(super) numbers: Vec<Quantity>,
 }
 
-/// Words that introduce a circumstance.
-const CIRCUMSTANCES: &[&str] = &[
-    "with", "without", "on", "at", "in", "under", "for", "when", "after", "before", "during",
-    "using", "where", "once", "while", "via", "through",
-];
-
 /// What ends a clause.
 #[rustfmt::skip]
 const MARKS: &[&str] = &[", ", "; ", ": ", " (", ") ", "). ", " — ", " – ", " but ", " while "];
-
-/// Words after which no circumstance follows: *in contrast*, *on average*.
-#[rustfmt::skip]
-const PHRASES: &[&str] = &["contrast", "average", "mean", "fact", "other", "word", "short", "turn", "way"];
 
 impl<'a> Saying<'a> {
     /// The sentence at an offset of the text that its numbers refer to.
@@ -69,16 +59,68 @@ impl<'a> Saying<'a> {
         (from.unwrap_or(0), number.end + to.unwrap_or(after.len()))
     }
 
+    /// The part of a clause around a number. If each side of an *and* has a number and a column of its own, as in `hours
+    /// rose by 31 % and cost by 12 %`, the sides are about different columns.
+    pub(super) fn half(
+        &self,
+        number: &Quantity,
+        facts: &Facts<'_>,
+        mentions: &[Mention],
+    ) -> (usize, usize) {
+        let (mut from, mut to) = self.clause(number);
+        let column = |m: &Mention| Some(m.axis) == facts.across;
+        let complete = |from: usize, to: usize| {
+            let part = from..to;
+            let named = mentions
+                .iter()
+                .any(|m| column(m) && part.contains(&m.start));
+            named && self.numbers.iter().any(|n| part.contains(&n.start))
+        };
+        let joints = self.text.match_indices(" and ").map(|(at, _)| at);
+        for at in joints
+            .filter(|at| (from..to).contains(at))
+            .collect::<Vec<_>>()
+        {
+            if !(from..to).contains(&at) || !complete(from, at) || !complete(at, to) {
+                continue;
+            }
+            if at < number.start {
+                from = at;
+            } else {
+                to = at;
+            }
+        }
+        (from, to)
+    }
+
+    /// The label in brackets right behind a number, `453 (idle)`.
+    fn bracketed<'m>(&self, number: &Quantity, mentions: &'m [Mention]) -> Option<&'m Mention> {
+        let inner = self.after(number).strip_prefix(" (")?;
+        let start = self.text.len() - inner.len();
+        mentions.iter().find(|m| m.start == start)
+    }
+
     /// The labels that a number belongs to: on each axis those of its clause, or else those of the sentence. In a
     /// comparison with one side in the clause, the other is the first of the sentence.
-    pub(super) fn scoped(&self, number: &Quantity, mentions: &[Mention]) -> Vec<Mention> {
-        let (start, end) = self.clause(number);
-        let inside = |m: &&Mention| (start..end).contains(&m.start);
+    pub(super) fn scoped(
+        &self,
+        number: &Quantity,
+        facts: &Facts<'_>,
+        mentions: &[Mention],
+    ) -> Vec<Mention> {
+        let (start, end) = self.half(number, facts, mentions);
+        let narrowed = (start, end) != self.clause(number);
+        let behind = self.bracketed(number, mentions);
+        let inside = |m: &&Mention| match behind {
+            Some(behind) if behind.axis == m.axis => *m == behind,
+            _ => (start..end).contains(&m.start),
+        };
         let mut named: Vec<Mention> = mentions.iter().filter(inside).copied().collect();
         for mention in mentions.iter().filter(|m| !inside(m)) {
             let own = named.iter().filter(|m| m.axis == mention.axis && inside(m));
             let alone = own.clone().count() == 1
                 && relative(number)
+                && !(narrowed && Some(mention.axis) == facts.across)
                 && !named.iter().any(|m| m.axis == mention.axis && !inside(&m));
             if own.count() == 0 || alone {
                 named.push(*mention);
@@ -124,6 +166,14 @@ impl<'a> Saying<'a> {
         (0..self.words.len()).any(|at| list.contains(&self.word(at)))
     }
 
+    /// Whether the sentence has one of these words, other than as a word of the table.
+    pub(super) fn says(&self, facts: &Facts<'_>, list: &[&str]) -> bool {
+        (0..self.words.len()).any(|at| {
+            let word = self.word(at);
+            list.contains(&word) && !facts.words().any(|own| own == word)
+        })
+    }
+
     /// The labels and levels that the sentence names.
     pub(super) fn mentions(&self, facts: &Facts<'_>) -> Vec<Mention> {
         let mut mentions = Vec::new();
@@ -139,7 +189,9 @@ impl<'a> Saying<'a> {
     /// The longest label at a word, with its number of words.
     fn mention(&self, at: usize, facts: &Facts<'_>) -> Option<(usize, Mention)> {
         let (word, start) = (self.word(at), self.words[at].start);
-        let common = sense(word).is_some() || word.len() < 2 || word.parse::<f64>().is_ok();
+        let role = sense(word);
+        let verb = matches!(role, Some(Sense::Relation(_) | Sense::Trend(_))) && self.is_noun(at);
+        let common = role.is_some() && !verb || word.len() < 2 || word.parse::<f64>().is_ok();
         let label = facts.longest(start, |axis, place| {
             let n = place.words.len();
             let mut words = place.words.iter().enumerate();
@@ -157,6 +209,19 @@ impl<'a> Saying<'a> {
                 Some((1, Mention { axis, value, start }))
             })
         })
+    }
+
+    /// Whether a word such as *gain* is used as the name of a metric: `in gain`, `and gain by`, `the gain rose`.
+    pub(super) fn is_noun(&self, at: usize) -> bool {
+        let before = at.checked_sub(1).map_or("", |at| self.word(at));
+        let next = self.word(at + 1);
+        let verb = matches!(sense(next), Some(Sense::Trend(_))) || matches!(next, "by" | "go");
+        match before {
+            "" | "the" => verb,
+            "in" => !matches!(next, "of" | "over"),
+            "and" => verb || next == "are",
+            _ => false,
+        }
     }
 
     /// The only label of an axis that has a word, or one with the same beginning.
@@ -204,40 +269,9 @@ impl<'a> Saying<'a> {
             && (at > 0 && (led(self.word(at - 1)) || named(at - 1)) || named(at + 1))
     }
 
-    fn number_at(&self, at: usize) -> Option<&Quantity> {
+    pub(super) fn number_at(&self, at: usize) -> Option<&Quantity> {
         let start = self.words.get(at)?.start;
         let mut numbers = self.numbers.iter();
         numbers.find(|n| n.start <= start && start < n.end)
-    }
-
-    /// Whether it has a circumstance that the table does not know.
-    pub(super) fn circumstance(&self, facts: &Facts<'_>, mentions: &[Mention]) -> bool {
-        (0..self.words.len()).any(|at| {
-            if !CIRCUMSTANCES.contains(&self.word(at)) {
-                return false;
-            }
-            let understood = |i: usize| {
-                let word = self.word(i);
-                let start = self.words[i].start;
-                mentions.iter().any(|m| m.start == start)
-                    || self.number_at(i).is_some()
-                    || facts.metric.iter().any(|own| own == word)
-                    || facts.words().any(|own| own == word)
-                    || matches!(
-                        sense(word),
-                        Some(Sense::Noun | Sense::Many(_) | Sense::Peak)
-                    )
-                    || PHRASES.contains(&word)
-            };
-            let end = (at + 5).min(self.words.len());
-            let near = (at + 1..end).take_while(|i| {
-                let gap = self
-                    .text
-                    .get(self.words[i - 1].end..self.words[*i].start)
-                    .unwrap_or("");
-                !gap.contains([',', ';', ':', '(', ')'])
-            });
-            !near.into_iter().any(understood)
-        })
     }
 }

@@ -148,7 +148,8 @@ pub(super) fn changes<'a>(
         };
         let mut chosen = facts.named(mentions, Some(axis));
         chosen.retain(|fact| {
-            fact.value.value != 0.0 && on(fact, &sides) && (!fast || fact.is_speed())
+            let unit = relative(number) || comparable(number, &fact.value);
+            fact.value.value != 0.0 && on(fact, &sides) && (!fast || fact.is_speed()) && unit
         });
         for group in lines(chosen, axis).values() {
             for (i, a) in group.iter().enumerate() {
@@ -161,7 +162,7 @@ pub(super) fn changes<'a>(
                         true => fact.value.value,
                         false => fact.in_unit_of(number).0,
                     };
-                    let forms = forms(saying, number, size(a), size(b));
+                    let forms = forms(saying, number, Some(facts), (size(a), size(b)));
                     yields.extend(forms.into_iter().map(|value| Yield {
                         value,
                         cells: vec![*b, *a],
@@ -193,7 +194,7 @@ pub(super) fn own_changes(saying: &Saying<'_>, number: &Quantity) -> Vec<f64> {
                 && (!a.unit.is_empty() || a.value >= 100.0 && b.value >= 100.0)
                 && !is_change(number, a, b) =>
         {
-            forms(saying, number, a.value, b.value)
+            forms(saying, number, None, (a.value, b.value))
         }
         _ => Vec::new(),
     }
@@ -205,21 +206,29 @@ const SPEED: &[&str] = &["fast", "faster", "slow", "slower", "speed", "speedup",
 #[rustfmt::skip]
 const LESS: &[&str] = &[
     "less", "lower", "fewer", "reduce", "reduction", "down", "drop", "fell", "fall", "cut", "lose", "loss", "smaller",
-    "shorter", "slower", "below", "decrease", "cost",
+    "shorter", "slower", "below", "decrease", "decreased", "dropped", "decline", "declined", "shrank", "cost",
 ];
 #[rustfmt::skip]
 const MORE: &[&str] = &[
     "more", "higher", "faster", "increase", "gain", "up", "above", "improve", "improvement", "speedup", "quicker",
-    "larger",
+    "larger", "rose", "rise", "grew", "grow", "increased", "climbed",
 ];
 
 /// The changes of two cells that a number may state; the words choose between a share, a loss and a gain.
-fn forms(saying: &Saying<'_>, number: &Quantity, a: f64, b: f64) -> Vec<f64> {
+fn forms(
+    saying: &Saying<'_>,
+    number: &Quantity,
+    facts: Option<&Facts<'_>>,
+    (a, b): (f64, f64),
+) -> Vec<f64> {
     let (low, high) = (a.min(b), a.max(b));
+    // A column `Cost` or `Gain` says nothing about the direction.
+    let says =
+        |list: &[&str]| facts.map_or_else(|| saying.has(list), |facts| saying.says(facts, list));
     let (less, more) = if number.signed {
         (number.value < 0.0, number.value > 0.0)
     } else {
-        (saying.has(LESS), saying.has(MORE))
+        (says(LESS), says(MORE))
     };
     match number.unit.as_str() {
         "x" => return vec![high / low],
@@ -253,8 +262,8 @@ pub(super) fn follows(
                     .any(|v| number.agrees(*v, *v))
         })
     });
-    let mentions = saying.scoped(number, all);
-    let (start, end) = saying.clause(number);
+    let mentions = saying.scoped(number, facts, all);
+    let (start, end) = saying.half(number, facts, all);
     // A column that the clause names is the only one that it is about.
     let mut free = mentions.clone();
     if !mentions
@@ -299,6 +308,12 @@ pub(super) fn follows(
     if own.is_empty() {
         own.clone_from(&all);
     }
+    if own
+        .iter()
+        .any(|fact| of_column(saying, number, facts, fact))
+    {
+        return true;
+    }
     let derived = |a: &&Fact| facts.facts.iter().any(|b| other(a, b) && derives(a, b));
     if !(free.is_empty() && joined) && own.len() * all.len() <= 100_000 && own.iter().any(derived) {
         return true;
@@ -309,6 +324,33 @@ pub(super) fn follows(
     };
     (joined || mentions.is_empty()) && columns(facts, &all).values().any(aggregated)
 }
+
+/// Whether a percentage is the share of a cell in its column, or its change against the mean or median of the column.
+fn of_column(saying: &Saying<'_>, number: &Quantity, facts: &Facts<'_>, own: &Fact) -> bool {
+    let share = saying.after(number).trim_start().starts_with("of ") || saying.has(SHARE);
+    let mean = saying.has(&["mean", "median"]);
+    if !number.is_percent() || !share && !mean {
+        return false;
+    }
+    let beside =
+        |fact: &&Fact| facts.column(fact) == facts.column(own) && fact.value.unit == own.value.unit;
+    let column: Vec<&Fact> = facts.facts.iter().filter(beside).collect();
+    let [sum, average, median, _] = aggregates(&own.value, &column);
+    let value = own.value.value;
+    let change = |base: f64| 100.0 * (value - base).abs() / base.abs();
+    let agrees = |stated: f64| {
+        let size = Quantity {
+            value: number.value.abs(),
+            ..number.clone()
+        };
+        size.agrees(stated, stated)
+    };
+    share && agrees(100.0 * value / sum)
+        || mean && (agrees(change(average)) || agrees(change(median)))
+}
+
+/// Words by which a percentage is a share.
+const SHARE: &[&str] = &["share", "account", "fraction", "proportion", "portion"];
 
 /// Words that name another side, wherever it stands.
 #[rustfmt::skip]
