@@ -174,7 +174,14 @@ fn prompts_and_results_too_large_for_the_memory_are_refused_with_the_reason() {
     let server = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", server.local_addr().expect("an address"));
     let load = ["load", &url, "--model", "m", "--output-len", "2"];
-    let dataset = ["--requests", "2", "--dataset", "one.jsonl"];
+    // Nobody answers at this port.
+    let dataset = [
+        "--requests",
+        "2",
+        "--no-preflight",
+        "--dataset",
+        "one.jsonl",
+    ];
     let outcome = within(&project, *LOADS + 300_000, &[&load[..], &dataset].concat());
     assert_eq!(outcome.code, Some(4), "{}", outcome.stderr);
     let said = "one.jsonl: it takes about 301 MiB of memory";

@@ -59,6 +59,7 @@ fn a_load_that_the_disk_refuses_says_where_and_what_to_do() {
         "m",
         "--requests",
         "2000",
+        "--no-preflight",
         "--out",
         "rows",
     ];

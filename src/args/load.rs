@@ -32,7 +32,7 @@ pub(crate) struct LoadArgs {
     /// Model name to send in requests [default: the first one under /v1/models].
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// API to use.
+    /// API to use. `init --from-url` has another default, openai-chat.
     #[arg(long, value_name = "API", default_value = "openai-completions", value_parser = parse_api())]
     pub(crate) api: String,
     /// Request whole answers instead of streamed ones. Time to first token is then not measured.
@@ -62,10 +62,11 @@ pub(crate) struct LoadArgs {
     /// Send all requests at once.
     #[arg(long, group = "arrivals", help_heading = "Arrivals")]
     pub(crate) burst: bool,
-    /// Poisson arrivals in steps of a rate and its duration in seconds, such as `2:30,4:30,8:30`.
+    /// Poisson arrivals in steps of a rate and its duration, in seconds or with a unit, such as `2:30,4:30,8:1min`.
     #[arg(long, value_name = "R:S,…", value_delimiter = ',', value_parser = parse_step, allow_hyphen_values = true, group = "arrivals", help_heading = "Arrivals")]
     pub(crate) steps: Vec<(f64, f64)>,
-    /// Poisson arrivals whose rate changes linearly from one value to another over S seconds.
+    /// Poisson arrivals whose rate changes linearly from one value to another over S seconds, or over a time with its
+    /// unit, such as `1:4:30s`.
     #[arg(long, value_name = "FROM:TO:S", value_parser = parse_ramp, allow_hyphen_values = true, group = "arrivals", help_heading = "Arrivals")]
     pub(crate) ramp: Option<(f64, f64, f64)>,
     /// Replay the times and lengths of a recorded trace, in JSON Lines or CSV. With --workload or
@@ -98,8 +99,9 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "N", conflicts_with_all = ["concurrency", "burst"], help_heading = "Arrivals",
           value_parser = parse_positive::<u32>, allow_negative_numbers = true)]
     pub(crate) max_concurrency: Option<u32>,
-    /// Send new requests for this long, such as `30 s` or `30`, then wait for those in flight. With
-    /// --requests, the limit that is reached first ends the run.
+    /// Send new requests for this long, such as `30 s` or `30`, then wait for those in flight. Requests that still wait
+    /// in line for --max-concurrency, and later turns of sessions, are then not sent. With --requests, the limit that is
+    /// reached first ends the run.
     #[arg(long, value_name = "SPAN", value_parser = parse_duration, aliases = ["max-seconds", "benchmark-duration"],
           conflicts_with_all = ["search", "burst"], help_heading = "Arrivals")]
     pub(crate) duration: Option<String>,
@@ -113,7 +115,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "search", help_heading = "Arrivals",
           value_parser = parse_positive::<u32>, allow_negative_numbers = true)]
     pub(crate) generators: u32,
-    /// Do not test the server with one short request first.
+    /// Do not test the server with one short request first. A run of one request has no test.
     #[arg(long, help_heading = "Arrivals")]
     pub(crate) no_preflight: bool,
     /// Number of warm-up requests to send first; they are not counted.
@@ -155,8 +157,8 @@ pub(crate) struct LoadArgs {
         help_heading = "Requests"
     )]
     pub(crate) tokenizer: Option<String>,
-    /// Output tokens to request, `N` or `A..B`. The end of sequence is ignored if the API allows it
-    /// [default: that of the workload; 64 with --prompt-words or --prompt-tokens].
+    /// Output tokens to request, `N` or `A..B`. The end of sequence is ignored if the API allows it. The answers in a
+    /// ShareGPT file do not set the lengths [default: that of the workload; 64 with --prompt-words or --prompt-tokens].
     #[arg(long, value_name = "N", value_parser = parse_count, visible_alias = "output-len", aliases = ["random-output-len", "osl"],
           help_heading = "Requests")]
     pub(crate) output_tokens: Option<(u32, u32)>,
@@ -180,7 +182,8 @@ pub(crate) struct LoadArgs {
     /// Time limit from sending to the end of the answer.
     #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "1 h", help_heading = "Time limits")]
     pub(crate) timeout: String,
-    /// End the run as hung if no byte arrives on any stream for this long; `0 s` disables this.
+    /// End the run as hung if no byte arrives on any stream for this long; `0 s` disables this. A request that waits for
+    /// the first byte of its answer's body has until --first-token-timeout.
     #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "1 min", help_heading = "Time limits")]
     pub(crate) heartbeat: String,
 

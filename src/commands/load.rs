@@ -59,9 +59,9 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     }
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
-    let one_by_one =
-        |level: &Levelled| matches!(level.arrival, DirectArrival::ClosedLoop { clients: 1 });
-    if !arguments.no_preflight && !one_by_one(&levels[0]) {
+    // A single request tests the server itself.
+    let alone = !several && settings.warmup == 0 && settings.requests == Some(1);
+    if !arguments.no_preflight && !alone {
         let like = direct(arguments, &levels[0].arrival)?;
         try_once(&like, &server, &target, &cancelled)?;
     }
@@ -176,10 +176,13 @@ fn measure_levels(
 
 /// Creates the folder for the tables before anything is measured; does not replace earlier rows.
 fn make_folder(folder: &Path) -> Result<(), Stop> {
-    let rows = folder.join("requests.parquet");
-    if rows.exists() {
-        return Err(Stop::usage(format!("{} already exists", rows.display()))
-            .hint("choose another folder with --out"));
+    // Of one load, or of several levels.
+    for file in ["requests.parquet", "sweep.json"] {
+        let rows = folder.join(file);
+        if rows.exists() {
+            return Err(Stop::usage(format!("{} already exists", rows.display()))
+                .hint("choose another folder with --out"));
+        }
     }
     if folder.is_file() {
         let message = format!("{} is a file, and `--out` names a folder", shown(folder));

@@ -26,7 +26,7 @@ use super::load_words::in_options;
 use crate::args::{Global, LoadArgs};
 use crate::exit::Stop;
 use crate::progress::{Pace, logged};
-use crate::terminal::{complain, continued, is_watched};
+use crate::terminal::{complain, continued, is_watched, say};
 
 /// One level of a run.
 pub(super) struct Level<'a> {
@@ -46,6 +46,8 @@ pub(super) struct Run {
     /// The document that `--json` prints.
     pub(super) document: Value,
     pub(super) table: String,
+    /// The note on token figures that are figures of chunks.
+    pub(super) note_on_chunks: Option<String>,
     ending: Ending,
     gone: String,
     heartbeat: String,
@@ -97,7 +99,7 @@ impl Level<'_> {
             .finish()
             .map_err(|e| Stop::refused_at("the rows cannot be read again", &e))?;
         let compat = compat(arguments, &result, &slo)?;
-        load_save::save(arguments, target, &spec, &result, &slo)?;
+        let saved = load_save::save(arguments, target, &spec, &result, &slo);
         let mut document = json_of(arguments.seed, target, &spec, &result, &summary, &slo);
         if arguments.out.is_some() {
             let stage = direct(arguments, self.arrival)?.stage();
@@ -109,6 +111,14 @@ impl Level<'_> {
             document["compat"] = compat_json(*tool, figures);
             table.push_str(&format!("\n\n{}", compat_table(*tool, figures)));
         }
+        // The figures are there, whatever the disk says.
+        if saved.is_err() {
+            say(&match self.global.json {
+                true => document.to_string(),
+                false => table.clone(),
+            });
+        }
+        saved?;
         let ok = summary.statuses.get(&RequestStatus::Ok).copied();
         Ok(Run {
             ok: ok.unwrap_or(0),
@@ -116,6 +126,7 @@ impl Level<'_> {
             model: target.model.clone(),
             document,
             table,
+            note_on_chunks: result.tally.note_on_chunks(),
             gone: match &result.ending {
                 Ending::Gone(server) => target.name_of(*server),
                 _ => String::new(),

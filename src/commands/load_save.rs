@@ -10,6 +10,7 @@ use load::{LoadFiles, LoadSpec, ResultFacts, Slo, Target, result_file, stamp};
 use super::load_compat::{bounds_of, rows_of};
 use crate::args::LoadArgs;
 use crate::exit::Stop;
+use crate::project::shown;
 use crate::terminal::complain;
 
 /// Returns whether a file is requested.
@@ -30,6 +31,7 @@ pub(super) fn check(arguments: &LoadArgs, several: bool) -> Result<(), Stop> {
     if let Some(folder) = &arguments.result_dir {
         fs::create_dir_all(folder).map_err(|e| Stop::refused_at(folder.display(), &e))?;
     }
+    must_be_writable(arguments)?;
     let Some(file) = &arguments.result_filename else {
         return Ok(());
     };
@@ -52,6 +54,21 @@ pub(super) fn check(arguments: &LoadArgs, several: bool) -> Result<(), Stop> {
             .hint("choose another file with --result-filename")),
         false => Ok(()),
     }
+}
+
+/// Makes a file in the folder of the results and removes it again: the load would be lost otherwise.
+fn must_be_writable(arguments: &LoadArgs) -> Result<(), Stop> {
+    let file = arguments.result_filename.as_deref();
+    let path = in_folder(arguments, file.unwrap_or(Path::new("results")));
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let refused = |e: std::io::Error| {
+        let what = format!("the results cannot be saved in {}", shown(folder));
+        Stop::refused_at(what, &e).hint("name another folder with --result-dir")
+    };
+    tempfile::tempfile_in(folder).map(drop).map_err(refused)
 }
 
 fn in_folder(arguments: &LoadArgs, file: &Path) -> PathBuf {
@@ -77,6 +94,7 @@ pub(super) fn save(
         api: target.api.word().to_owned(),
         model: target.model.clone(),
         clients: spec.arrival.clients(),
+        max_in_flight: spec.extent.max_in_flight,
         rate: spec.arrival.rate(),
         burstiness: arguments.burstiness.unwrap_or(1.0),
         planned: result.cell.expected_requests,

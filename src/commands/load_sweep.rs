@@ -5,6 +5,7 @@ use std::path::Path;
 use load::{DirectArrival, LevelFigures, Slo, Summary, knee, level_name, sweep_figure};
 use serde_json::{Value, json};
 
+use super::init::model_title;
 use super::load_level::Run;
 use super::load_settings::Levelled;
 use super::load_table::{cancelled, failed};
@@ -67,7 +68,11 @@ pub(super) fn tell(
             std::fs::write(&path, text).map_err(|e| Stop::refused_at(path.display(), &e))
         };
         let model = runs.first().map_or("", |(_, run)| run.model.as_str());
-        let title = format!("Throughput and latency of {model} over {}", sweep.axis);
+        let title = format!(
+            "Throughput and latency of {} over {}",
+            model_title(model),
+            sweep.axis
+        );
         write("sweep.svg", &sweep_figure(&title, sweep.axis, &figures))?;
         write("sweep.json", &format!("{:#}\n", document()))?;
     }
@@ -157,5 +162,10 @@ fn table(sweep: &Sweep, runs: &[(f64, Run)], knee: Option<usize>, slo: &Slo) -> 
     let right: Vec<usize> = (0..heads.len() - 1).collect();
     let mut text = columns(&heads, &rows, &right);
     text.push_str("\nlatencies in ms; p99 only with at least 100 requests");
+    for (level, run) in runs {
+        if let Some(note) = &run.note_on_chunks {
+            text.push_str(&format!("\nnote on {}: {note}", level_name(*level)));
+        }
+    }
     text
 }

@@ -2,7 +2,9 @@
 
 use artifacts::counted;
 use contract::{Phase, RequestStatus};
-use load::{Delivery, Distribution, LoadFiles, LoadSpec, Slo, Summary, Target};
+use load::{
+    ClientVerdict, Delivery, Distribution, Ending, LoadFiles, LoadSpec, Slo, Summary, Target,
+};
 use serde_json::{Map, Value, json};
 
 use crate::columns::columns;
@@ -25,7 +27,7 @@ pub(super) fn table_of(
     let mut text = format!("{}\n\n", headline(seed, target, spec));
     text.push_str(&columns(
         &["run", "", ""],
-        &counts(result, summary, slo),
+        &counts(spec, result, summary, slo),
         &[1],
     ));
     text.push_str("\n\n");
@@ -45,6 +47,9 @@ pub(super) fn table_of(
     ));
     if let Some(caveat) = caveat(summary) {
         text.push_str(&format!("\n{caveat}"));
+    }
+    if let Some(note) = result.tally.note_on_chunks() {
+        text.push_str(&format!("\nnote: {note}"));
     }
     for line in errors(result, summary) {
         text.push_str(&format!("\n{line}"));
@@ -140,8 +145,8 @@ fn row(name: &str, value: String, unit: &str) -> Vec<String> {
 }
 
 /// Returns the rows of the first table: requests, the client's health, tokens, throughput and quality.
-fn counts(result: &LoadFiles, summary: &Summary, slo: &Slo) -> Vec<Vec<String>> {
-    let mut rows = requests(result, summary);
+fn counts(spec: &LoadSpec, result: &LoadFiles, summary: &Summary, slo: &Slo) -> Vec<Vec<String>> {
+    let mut rows = requests(spec, result, summary);
     rows.extend(stamps(result));
     rows.extend(in_one_piece(result));
     for (name, count) in [
@@ -177,10 +182,14 @@ fn counts(result: &LoadFiles, summary: &Summary, slo: &Slo) -> Vec<Vec<String>> 
     rows
 }
 
-/// Returns the rows on requests: how they ended, over how long, and how they arrived.
-fn requests(result: &LoadFiles, summary: &Summary) -> Vec<Vec<String>> {
-    let planned = result.cell.expected_requests;
+/// Returns the number of planned requests that were not sent and have no row.
+fn never_sent(result: &LoadFiles, summary: &Summary) -> u64 {
     let all: u64 = summary.statuses.values().sum();
+    result.cell.expected_requests.saturating_sub(all)
+}
+
+/// Returns the rows on requests: how they ended, over how long, and how they arrived.
+fn requests(spec: &LoadSpec, result: &LoadFiles, summary: &Summary) -> Vec<Vec<String>> {
     let mut rows = vec![
         row("Successful requests", ok(summary).to_string(), ""),
         row("Failed requests", failed(summary).to_string(), ""),
@@ -196,8 +205,16 @@ fn requests(result: &LoadFiles, summary: &Summary) -> Vec<Vec<String>> {
             &note,
         ));
     }
-    if all < planned {
-        rows.push(row("Requests never sent", (planned - all).to_string(), ""));
+    let unsent = never_sent(result, summary);
+    if unsent > 0 {
+        let timed = spec.extent.duration.is_some() && result.ending == Ending::Complete;
+        let note = if timed { "the duration was over" } else { "" };
+        rows.push(row("Requests never sent", unsent.to_string(), note));
+    }
+    let again = result.tally.replays;
+    if again > 0 {
+        let note = "their kept-alive connections were closed; they count once";
+        rows.push(row("Requests sent again", again.to_string(), note));
     }
     for count in &result.servers {
         let value = format!("{} of {}", count.ok, count.requests);
@@ -224,20 +241,22 @@ fn requests(result: &LoadFiles, summary: &Summary) -> Vec<Vec<String>> {
     rows
 }
 
-/// Returns the row on the error of the client's stamps, if it was judged.
+/// Returns the row on the error of the client's stamps, if it is bounded.
 fn stamps(result: &LoadFiles) -> Option<Vec<String>> {
     let health = result.cell.health.as_ref()?;
-    let verdict = health.verdict?;
+    let bound = health.stamp_error_bound_ms?;
+    let verdict = health
+        .verdict
+        .map_or("too short to judge the client", ClientVerdict::word);
     let worst = match result.generators {
         1 => String::new(),
         n => format!(", the worst of {n} generators"),
     };
     let stated = format!(
-        "ms; {}, measuring thread busy {}{worst}",
-        verdict.word(),
+        "ms; {verdict}, measuring thread busy {}{worst}",
         number(health.busy, 2)
     );
-    let bound = number(health.stamp_error_bound_ms, 3);
+    let bound = number(Some(bound), 3);
     Some(row("Stamps late by at most", bound, &stated))
 }
 
@@ -386,7 +405,7 @@ pub(super) fn json_of(
         "arrival": spec.arrival,
         "delivery": spec.delivery,
         "seed": seed,
-        "complete": result.ending == load::Ending::Complete,
+        "complete": result.ending == Ending::Complete,
         "requests_planned": spec.prompts.count(Phase::Measured),
         "caveat": caveat(summary),
         "requests_ok": ok(summary),
@@ -413,7 +432,7 @@ pub(super) fn json_of(
         "client_cpu_s": result.cell.client_cpu_ns.map(|ns| ns as f64 / 1e9),
         "observations": result.observations,
         "client": result.cell.health.as_ref().map(|h| json!({
-            "verdict": h.verdict.map(load::ClientVerdict::word),
+            "verdict": h.verdict.map(ClientVerdict::word),
             "stamp_error_bound_ms": h.stamp_error_bound_ms,
             "wake_lag_p50_ms": h.wake_lag_ms.map(|lag| lag[0]),
             "wake_lag_p99_ms": h.wake_lag_ms.map(|lag| lag[1]),
@@ -422,6 +441,13 @@ pub(super) fn json_of(
         })),
         "warnings": result.warnings,
     });
+    for (name, count) in [
+        ("requests_never_sent", never_sent(result, summary)),
+        ("requests_sent_again", result.tally.replays),
+        ("answers_counted_in_chunks", result.tally.counted_in_chunks),
+    ] {
+        document[name] = json!(count);
+    }
     if result.generators > 1 {
         document["generators"] = json!(result.generators);
     }

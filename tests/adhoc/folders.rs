@@ -264,6 +264,29 @@ fn a_result_in_the_layout_of_another_tool_is_imported_with_the_same_figures() {
 }
 
 #[test]
+fn a_folder_that_cannot_take_the_results_is_refused_before_the_load() {
+    let server = server(Behaviour::default());
+    let folder = folder();
+    let out = folder.path().join("rows");
+    let out = ["--requests", "2", "--out", out.to_str().expect("UTF-8")];
+    run(
+        &server.url(),
+        &[&out[..], &["--concurrency", "1,2"]].concat(),
+    )
+    .ok();
+    let asked = server.truth(1).len();
+    let save = ["--save-result", "--result-dir", "/proc"];
+    for (more, why) in [
+        (&out[..], "sweep.json already exists"),
+        (&save, "the results cannot be saved in /proc"),
+    ] {
+        let refused = run(&server.url(), more);
+        assert!(refused.stderr.contains(why), "{}", refused.stderr);
+    }
+    assert_eq!(server.truth(1).len(), asked);
+}
+
+#[test]
 fn a_server_that_refuses_is_asked_once_however_many_clients_there_are() {
     for levels in [
         ["--concurrency", "64"],
@@ -283,9 +306,21 @@ fn a_server_that_refuses_is_asked_once_however_many_clients_there_are() {
         );
         assert_eq!(server.truth(1).len(), 1, "{levels:?}");
     }
+    // One client asks first, too, unless its first request is the only one.
+    for (levels, sent) in [("1,2", 5), ("1", 3)] {
+        let server = server(Behaviour::default());
+        let more = ["--requests", "2", "--concurrency", levels];
+        run(&server.url(), &more).ok();
+        assert_eq!(server.truth(sent).len(), sent, "{levels}");
+    }
     // An option suppresses the additional request.
-    let server = server(Behaviour::default());
-    let more = ["--requests", "4", "--concurrency", "4", "--no-preflight"];
-    run(&server.url(), &more).ok();
-    assert_eq!(server.truth(4).len(), 4);
+    for more in [
+        &["--requests", "4", "--concurrency", "4", "--no-preflight"][..],
+        &["--requests", "1"],
+    ] {
+        let server = server(Behaviour::default());
+        run(&server.url(), more).ok();
+        let sent = if more.len() > 2 { 4 } else { 1 };
+        assert_eq!(server.truth(sent).len(), sent, "{more:?}");
+    }
 }

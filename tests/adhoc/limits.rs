@@ -225,3 +225,36 @@ fn a_search_refuses_a_rate_whose_overload_no_probe_may_show() {
         outcome.stdout
     );
 }
+
+#[test]
+fn what_waits_in_line_when_the_duration_is_over_is_not_sent_and_is_counted() {
+    let server = server(Behaviour {
+        ttft: Duration::from_millis(400),
+        ..Behaviour::default()
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("result.json");
+    let name = file.to_str().expect("UTF-8");
+    let more = [
+        "--constant",
+        "20",
+        "--max-concurrency",
+        "1",
+        "--duration",
+        "1 s",
+        "--output-tokens",
+        "1",
+    ];
+    let kept = ["--json", "--result-filename", name];
+    let shown = run(&server.url(), &[&more[..], &kept].concat()).ok().json();
+    let count = |name: &str| shown[name].as_u64().expect("a count");
+    assert_eq!(count("requests_ok") + count("requests_never_sent"), 20);
+    assert!((1..=3).contains(&count("requests_ok")), "{shown}");
+    let text = fs::read_to_string(file).expect("the result file");
+    let result: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(result["max_concurrency"], 1);
+    let table = run(&server.url(), &more).ok().stdout;
+    let unsent = table.lines().find(|line| line.contains("never sent"));
+    let unsent = unsent.unwrap_or_else(|| panic!("{table}"));
+    assert!(unsent.contains("the duration was over"), "{table}");
+}

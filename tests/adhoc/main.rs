@@ -344,7 +344,8 @@ fn prompts_of_a_file_are_sent_and_few_requests_carry_few_quantiles() {
     let file = folder.path().join("prompts.csv");
     fs::write(&file, "prompt\n\"first, of two\"\nsecond of two\n").expect("a file");
     let file = file.to_str().expect("UTF-8");
-    let shown = run(&server.url(), &["--dataset", file, "--requests", "4"]).ok();
+    let more = ["--dataset", file, "--requests", "4", "--no-preflight"];
+    let shown = run(&server.url(), &more).ok();
     let sent = server.truth(4);
     let with = |text: &str| {
         sent.iter()
@@ -516,11 +517,8 @@ fn a_ladder_and_a_ramp_send_what_fits_into_their_time() {
 fn one_seed_sends_the_same_prompts_and_another_seed_others() {
     let prompts = |seed: &str| {
         let server = server(Behaviour::default());
-        run(
-            &server.url(),
-            &["--requests", "3", "--seed", seed, "--output-tokens", "2"],
-        )
-        .ok();
+        let more = ["--requests", "3", "--output-tokens", "2", "--no-preflight"];
+        run(&server.url(), &[&more[..], &["--seed", seed]].concat()).ok();
         let bodies = server
             .truth(3)
             .into_iter()
@@ -677,6 +675,18 @@ fn answers_in_one_piece_are_counted_beside_their_tpot_of_nothing() {
 }
 
 #[test]
+fn answers_without_a_count_are_noted_because_their_chunks_count_as_tokens() {
+    let server = faulty(Fault::NoUsage);
+    let more = ["--requests", "2", "--output-tokens", "4"];
+    let shown = run(&server.url(), &more).ok().stdout;
+    let note = "note: 2 answers gave no count; their chunks were counted as tokens, so token figures and TPOT are per chunk";
+    assert!(shown.contains(note), "{shown}");
+    let json = [&more[..], &["--json"]].concat();
+    let counted = run(&server.url(), &json).ok().json();
+    assert_eq!(counted["answers_counted_in_chunks"], 2);
+}
+
+#[test]
 fn a_stopped_run_keeps_what_it_has() {
     let server = server(Behaviour {
         ttft: Duration::from_millis(20),
@@ -733,6 +743,7 @@ fn the_key_goes_to_the_server_and_nowhere_else() {
         &[
             "--requests",
             "2",
+            "--no-preflight",
             "--api-key-env",
             "LOAD_TEST_KEY",
             "--out",

@@ -164,7 +164,7 @@ fn a_figure_is_followed_over_the_commits_of_a_lock() {
         &[asked[..3].to_vec(), vec!["--commits", "5"]].concat(),
     )
     .ok();
-    let undecidable = "undecidable: 5 commits have a value, and a change point needs 6";
+    let undecidable = "undecidable: 5 measurements, and a change point needs 6";
     assert!(few.stdout.contains(undecidable), "{}", few.stdout);
     let factor = points[4]["change"].as_f64().expect("a factor");
     assert!((1.5..1.7).contains(&factor), "{factor}");

@@ -28,7 +28,7 @@ impl StageKind for Calibrate {
     }
 
     fn semantic_version(&self) -> u32 {
-        2
+        3
     }
 
     fn class(&self) -> Class {

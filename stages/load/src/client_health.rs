@@ -29,7 +29,8 @@
 //! - the 99th percentile of the wake lag is above 50 ms: the client stood still;
 //! - the measuring thread was on a core for 90 % of the time or more: it had no spare time.
 //!
-//! A phase without a tick of the probe has no bound and no verdict.
+//! A phase without a tick of the probe has no bound. With fewer than 20 of them, 100 ms, it has no verdict: one late tick
+//! would decide it.
 
 use contract::Cell;
 pub use contract::ClientVerdict;
@@ -45,6 +46,9 @@ const WAKE_LAG_P99_MS: f64 = 50.0;
 
 /// The share of time on a core from which the client is the bottleneck.
 const BUSY: f64 = 0.9;
+
+/// The ticks of the probe from which a client is judged.
+const FEWEST_PROBES: u64 = 20;
 
 /// The client's health in the measured phase.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,7 +117,7 @@ impl ClientHealth {
                 read_wait_ms,
                 write_time_ms,
             ),
-            verdict: verdict(wake_lag_ms, busy),
+            verdict: verdict(health.wake_lag.n(), wake_lag_ms, busy),
         }
     }
 
@@ -228,8 +232,8 @@ fn bound(
     Some(wake_upper + wake_upper.min(probe) + queue + p99(write))
 }
 
-fn verdict(wake: Option<[f64; 3]>, busy: Option<f64>) -> Option<ClientVerdict> {
-    let [p50, p99, _] = wake?;
+fn verdict(probes: u64, wake: Option<[f64; 3]>, busy: Option<f64>) -> Option<ClientVerdict> {
+    let [p50, p99, _] = wake.filter(|_| probes >= FEWEST_PROBES)?;
     let bound = p50 > WAKE_LAG_P50_MS || p99 > WAKE_LAG_P99_MS || busy.is_some_and(|b| b >= BUSY);
     Some(if bound {
         ClientVerdict::Bound
@@ -244,12 +248,20 @@ mod tests {
 
     #[test]
     fn a_client_that_is_late_at_most_moments_is_the_bottleneck() {
-        let at = |p50, p99, busy| verdict(Some([p50, p99, 99.0]), Some(busy));
+        let at = |p50, p99, busy| verdict(FEWEST_PROBES, Some([p50, p99, 99.0]), Some(busy));
         assert_eq!(at(0.1, 9.0, 0.5), Some(ClientVerdict::Ok));
         assert_eq!(at(1.5, 9.0, 0.5), Some(ClientVerdict::Bound));
         assert_eq!(at(0.1, 51.0, 0.5), Some(ClientVerdict::Bound));
         assert_eq!(at(0.1, 9.0, 0.95), Some(ClientVerdict::Bound));
-        assert_eq!(verdict(None, Some(0.1)), None);
+        assert_eq!(verdict(0, None, Some(0.1)), None);
+    }
+
+    #[test]
+    fn a_few_ticks_of_the_probe_are_no_verdict() {
+        let late = Some([60.0, 60.0, 60.0]);
+        assert_eq!(verdict(FEWEST_PROBES - 1, late, Some(1.0)), None);
+        let bound = Some(ClientVerdict::Bound);
+        assert_eq!(verdict(FEWEST_PROBES, late, Some(1.0)), bound);
     }
 
     #[test]

@@ -61,6 +61,8 @@ pub(crate) struct Driven {
     pub(crate) warnings: Vec<String>,
     /// The number of measured requests planned for the time that passed.
     pub(crate) expected_requests: u64,
+    /// Those of them that were not sent because the duration was over.
+    pub(crate) unsent_requests: u64,
 }
 
 /// Sends the load; `take` gets the rows of each attempt. The rows of one generator come in the order in which attempts
@@ -136,6 +138,7 @@ pub(crate) fn drive(
         observations: notes.observations,
         warnings: notes.warnings,
         expected_requests,
+        unsent_requests: measured.unsent,
     })
 }
 

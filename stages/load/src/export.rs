@@ -19,6 +19,8 @@ pub struct ResultFacts {
     pub model: String,
     /// The clients of a closed loop.
     pub clients: Option<u32>,
+    /// The most requests in flight of an open loop, if they were limited.
+    pub max_in_flight: Option<u32>,
     /// Requests per second of an open loop; `None` if all were sent at once.
     pub rate: Option<f64>,
     /// The shape of gamma arrivals; 1 is Poisson.
@@ -156,6 +158,11 @@ fn arrivals(facts: &ResultFacts) -> Value {
     facts.rate.map_or_else(|| json!("inf"), |rate| json!(rate))
 }
 
+/// Returns the most requests that may be in flight at once.
+fn max_concurrency(facts: &ResultFacts) -> Value {
+    json!(facts.clients.or(facts.max_in_flight))
+}
+
 fn vllm(facts: &ResultFacts, timings: &[Timing<'_>], bounds: &Bounds) -> Map<String, Value> {
     let mut all = lists(timings);
     put_figures(&mut all, Tool::Vllm, timings, bounds);
@@ -171,7 +178,7 @@ fn vllm(facts: &ResultFacts, timings: &[Timing<'_>], bounds: &Bounds) -> Map<Str
         ("num_prompts", json!(facts.planned)),
         ("request_rate", arrivals(facts)),
         ("burstiness", json!(facts.burstiness)),
-        ("max_concurrency", json!(facts.clients)),
+        ("max_concurrency", max_concurrency(facts)),
         ("start_times", list(&|t| json!(at(t.request.sent_ns)))),
         (
             "latencies",
@@ -201,7 +208,7 @@ fn sglang(facts: &ResultFacts, timings: &[Timing<'_>], bounds: &Bounds) -> Map<S
         ("backend", json!(format!("sglang-{}", facts.api))),
         ("dataset_name", json!("benchtrail")),
         ("request_rate", arrivals(facts)),
-        ("max_concurrency", json!(facts.clients)),
+        ("max_concurrency", max_concurrency(facts)),
         ("random_range_ratio", Value::Null),
         ("server_info", json!({ "model_path": facts.model })),
         ("completed", json!(done)),
@@ -361,6 +368,7 @@ mod tests {
             api: "openai-chat".to_owned(),
             model: "m".to_owned(),
             clients: Some(8),
+            max_in_flight: None,
             rate: None,
             burstiness: 1.0,
             planned: 8,
@@ -400,6 +408,25 @@ mod tests {
                     name("latency")
                 );
                 assert_eq!(theirs.chunks, ours.chunks, "{}", name("chunks"));
+            }
+        }
+    }
+
+    #[test]
+    fn the_cap_of_an_open_load_is_its_concurrency() {
+        let cell = cell();
+        let open = ResultFacts {
+            clients: None,
+            max_in_flight: Some(2),
+            rate: Some(4.0),
+            ..facts()
+        };
+        for tool in [Tool::Vllm, Tool::Sglang] {
+            for (facts, most) in [(&open, 2), (&facts(), 8)] {
+                let text = result_file(tool, facts, &timings(&cell), &Bounds::default());
+                let text = text.replace("Infinity", "0");
+                let file: Value = serde_json::from_str(&text).unwrap();
+                assert_eq!(file["max_concurrency"], most, "{}", tool.word());
             }
         }
     }

@@ -3,6 +3,8 @@
 mod answer;
 #[cfg(test)]
 mod tests_of_ends;
+#[cfg(test)]
+mod tests_of_servers;
 
 use std::collections::BTreeMap;
 
@@ -287,12 +289,15 @@ fn ns(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Keeps tokens per chunk only if every chunk has them. If none has, but the number of chunks equals the server's token
-/// count, each chunk is one token.
+/// Keeps tokens per chunk only if every chunk has at least one, since it has text, and together they have no more than
+/// the server counts. Otherwise, if the number of chunks equals the server's token count, each chunk is one token.
 fn settle_chunk_tokens(answer: &mut Answer) {
     let total = answer.usage_output.or(answer.server.output_tokens);
-    let all_counted = answer.chunks.iter().all(|chunk| chunk.3.is_some());
-    if !all_counted {
+    let counts = answer.chunks.iter();
+    let counts = counts.map(|chunk| chunk.3.filter(|tokens| *tokens >= 1));
+    let sum: Option<i64> = counts.sum();
+    let agree = sum.is_some_and(|sum| total.is_none_or(|total| sum <= total));
+    if !agree {
         let one_each = total == Some(answer.chunks.len() as i64);
         for chunk in &mut answer.chunks {
             chunk.3 = one_each.then_some(1);

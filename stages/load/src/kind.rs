@@ -59,7 +59,7 @@ impl StageKind for Load {
     }
 
     fn semantic_version(&self) -> u32 {
-        10
+        11
     }
 
     /// The model of a server and the rules of a search change more often than the load generator, which measures the
@@ -67,9 +67,9 @@ impl StageKind for Load {
     fn semantic_version_of(&self, parameters: &Json) -> u32 {
         match (&parameters["search"], &parameters["simulate"]) {
             (Json::Null, Json::Null) => self.semantic_version(),
-            (Json::Null, _) => 9,
-            (_, Json::Null) => 12,
-            (_, _) => 11,
+            (Json::Null, _) => 10,
+            (_, Json::Null) => 13,
+            (_, _) => 12,
         }
     }
 

@@ -215,6 +215,8 @@ pub struct CellFacts {
     pub expected_requests: u64,
     /// Warm-up requests planned.
     pub warmup_requests: u64,
+    /// Measured requests planned that were not sent because the duration was over.
+    pub unsent_requests: u64,
     /// The kind of arrivals.
     pub arrival: &'static str,
     /// Clients of a closed loop.
@@ -402,6 +404,7 @@ pub(crate) fn facts(
         source: RowSource::Measured,
         expected_requests: driven.expected_requests,
         warmup_requests: spec.prompts.count(Phase::Warmup) as u64,
+        unsent_requests: driven.unsent_requests,
         arrival: spec.arrival.word(),
         clients: spec.arrival.clients(),
         rate: spec.arrival.rate(),

@@ -159,7 +159,8 @@ pub struct Settings {
     #[serde(default)]
     pub timeouts: Timeouts,
     /// If no byte arrives on any stream for this long while requests are in flight, the cell ends
-    /// as hung. `0 s` disables this.
+    /// as hung. A request that waits for its first token within its limit counts as a sign of
+    /// life. `0 s` disables this.
     #[serde(default = "heartbeat")]
     pub heartbeat: TimeSpan,
     /// Search for the highest level of `arrival` at which the server meets its bounds. `requests`

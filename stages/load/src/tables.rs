@@ -60,6 +60,7 @@ pub(crate) fn cell_table(
         source: facts.source,
         expected_requests: count(facts.expected_requests),
         warmup_requests: count(facts.warmup_requests),
+        unsent_requests: count(facts.unsent_requests),
         arrival: Some(facts.arrival.to_owned()),
         clients: facts.clients.map(i64::from),
         rate: facts.rate,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use contract::{Chunk, Phase, Request, RequestStatus};
+use contract::{Chunk, Phase, Request, RequestStatus, TokenSource};
 
 use crate::pauses::Pauses;
 
@@ -31,6 +31,8 @@ pub struct Tally {
     pub streamed_answers: u64,
     /// Those of them whose complete text arrived in one socket read.
     pub in_one_piece: u64,
+    /// Answered measured requests without any count of output tokens, whose chunks count as tokens instead.
+    pub counted_in_chunks: u64,
     /// Times in which nothing arrived.
     pub(crate) pauses: Pauses,
     /// Measured requests that were answered completely, but without a chunk of text. Answers of APIs that generate no
@@ -123,6 +125,8 @@ impl Tally {
             self.streamed_answers += 1;
             self.in_one_piece += u64::from(chunks.iter().all(|chunk| chunk.read == first.read));
         }
+        let by_chunks = row.tokens_source == Some(TokenSource::Chunks);
+        self.counted_in_chunks += u64::from(row.status == RequestStatus::Ok && by_chunks);
         let silent = row.status == RequestStatus::Ok && row.output_tokens != Some(0);
         self.without_text += u64::from(silent && chunks.is_empty());
         *self.statuses.entry(row.status).or_default() += 1;
@@ -140,6 +144,19 @@ impl Tally {
     /// put them together.
     pub fn mostly_in_one_piece(&self) -> bool {
         self.in_one_piece * 2 > self.streamed_answers
+    }
+
+    /// Returns the note on token figures that are figures of chunks, if any are. An event with text may hold any number of
+    /// tokens.
+    pub fn note_on_chunks(&self) -> Option<String> {
+        let (answers, whose) = match self.counted_in_chunks {
+            0 => return None,
+            1 => ("1 answer".to_owned(), "its"),
+            n => (format!("{n} answers"), "their"),
+        };
+        Some(format!(
+            "{answers} gave no count; {whose} chunks were counted as tokens, so token figures and TPOT are per chunk"
+        ))
     }
 
     /// Returns the doubt about a load during which everything stood still for a second or more. The gate `stalls` judges
@@ -189,5 +206,37 @@ impl Tally {
     /// Returns the measured window: first `sent_ns`, last `done_ns`.
     pub(crate) fn window(&self) -> Option<(i64, i64)> {
         self.window.0.zip(self.window.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_whose_chunks_count_as_tokens_are_noted() {
+        let row = |id: i64, source, status| Request {
+            tokens_source: Some(source),
+            status,
+            ..contract::synthetic::request(id)
+        };
+        let (ok, cut) = (RequestStatus::Ok, RequestStatus::TruncatedStream);
+        let mut rows = vec![
+            row(0, TokenSource::Usage, ok),
+            row(1, TokenSource::Chunks, cut),
+        ];
+        assert_eq!(Tally::of(&rows, &[]).note_on_chunks(), None);
+        rows.push(row(2, TokenSource::Chunks, ok));
+        let note = Tally::of(&rows, &[]).note_on_chunks().unwrap();
+        assert!(
+            note.starts_with("1 answer gave no count; its chunks"),
+            "{note}"
+        );
+        rows.push(row(3, TokenSource::Chunks, ok));
+        let note = Tally::of(&rows, &[]).note_on_chunks().unwrap();
+        assert!(
+            note.starts_with("2 answers gave no count; their chunks"),
+            "{note}"
+        );
     }
 }

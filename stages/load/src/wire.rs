@@ -4,6 +4,7 @@
 //! extract the body from its framing.
 
 mod error;
+mod retry_after;
 
 use std::fmt;
 
@@ -12,6 +13,12 @@ pub(crate) use error::ResponseError;
 
 /// The longest response head accepted.
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
+
+/// The headers for which there is room without an allocation.
+const USUAL_HEADERS: usize = 128;
+
+/// The fewest bytes of a header: a letter, a colon, and the end of the line.
+const SHORTEST_HEADER: usize = 3;
 
 /// The protocol for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +200,7 @@ pub(crate) struct Head<'a> {
     pub(crate) framing: Framing,
     /// Whether the connection may carry another request.
     pub(crate) keep_alive: bool,
-    /// Seconds of `Retry-After`, if present.
+    /// Seconds of `Retry-After`, rounded up, if it is present and can be read.
     pub(crate) retry_after: Option<u64>,
     /// The media type of the body without parameters, if present.
     pub(crate) media_type: Option<&'a str>,
@@ -201,33 +208,68 @@ pub(crate) struct Head<'a> {
 
 /// Parses a response head at the start of `bytes`; `None` while it is incomplete. Interim (1xx) heads are skipped and
 /// included in the length.
+///
+/// An error of the server keeps its status, even if the rest of its head is unsupported; its body is then left out.
 pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head<'_>>, ResponseError> {
+    let mut headers = [httparse::EMPTY_HEADER; USUAL_HEADERS];
+    match head_into(bytes, &mut headers) {
+        Err(ResponseError::NotHttp(httparse::Error::TooManyHeaders)) => {
+            let most = bytes.len().min(MAX_HEAD) / SHORTEST_HEADER + 1;
+            head_into(bytes, &mut vec![httparse::EMPTY_HEADER; most])
+        }
+        read => read,
+    }
+}
+
+/// Parses a response head with room for some number of headers.
+fn head_into<'a>(
+    bytes: &'a [u8],
+    headers: &mut [httparse::Header<'a>],
+) -> Result<Option<Head<'a>>, ResponseError> {
     let mut skipped = 0;
     loop {
-        let mut headers = [httparse::EMPTY_HEADER; 128];
-        let mut response = httparse::Response::new(&mut headers);
-        let length = match response.parse(&bytes[skipped..]) {
+        let mut response = httparse::Response::new(&mut *headers);
+        let error = match response.parse(&bytes[skipped..]) {
             // A head may arrive whole, in one read.
             Ok(httparse::Status::Complete(length)) if skipped + length > MAX_HEAD => {
-                return Err(ResponseError::LongHead);
+                ResponseError::LongHead
             }
-            Ok(httparse::Status::Complete(length)) => length,
-            Ok(httparse::Status::Partial) if bytes.len() > MAX_HEAD => {
-                return Err(ResponseError::LongHead);
+            Ok(httparse::Status::Complete(length)) => {
+                let status = response.code.unwrap_or(0);
+                if (100..200).contains(&status) && status != 101 {
+                    skipped += length;
+                    headers.fill(httparse::EMPTY_HEADER);
+                    continue;
+                }
+                match read_head(&response, status, skipped + length) {
+                    Ok(head) => return Ok(Some(head)),
+                    Err(error) => error,
+                }
             }
+            Ok(httparse::Status::Partial) if bytes.len() > MAX_HEAD => ResponseError::LongHead,
             Ok(httparse::Status::Partial) => return Ok(None),
+            Err(e @ httparse::Error::TooManyHeaders) => return Err(ResponseError::NotHttp(e)),
             // The start of a TLS alert, with which a TLS server answers plain HTTP.
-            Err(_) if bytes.starts_with(&[0x15, 0x03]) => {
-                return Err(ResponseError::SpeaksTls);
-            }
-            Err(e) => return Err(ResponseError::NotHttp(e)),
+            Err(_) if bytes.starts_with(&[0x15, 0x03]) => ResponseError::SpeaksTls,
+            Err(e) => ResponseError::NotHttp(e),
         };
-        let status = response.code.unwrap_or(0);
-        if (100..200).contains(&status) && status != 101 {
-            skipped += length;
-            continue;
-        }
-        return read_head(&response, status, skipped + length).map(Some);
+        return match response.code {
+            Some(status @ 300..) => Ok(Some(without_body(&response, status, bytes.len()))),
+            _ => Err(error),
+        };
+    }
+}
+
+/// Returns the head of an error whose body cannot be read.
+fn without_body<'a>(response: &httparse::Response<'_, 'a>, status: u16, length: usize) -> Head<'a> {
+    let value = retry_after::header(response.headers, "retry-after");
+    Head {
+        status,
+        length,
+        framing: Framing::Length(0),
+        keep_alive: false,
+        retry_after: value.and_then(|value| retry_after::seconds(value, response.headers)),
+        media_type: None,
     }
 }
 
@@ -273,7 +315,7 @@ fn read_head<'a>(
                 .map(str::trim_end)
                 .filter(|media| !media.is_empty());
         } else if header.name.eq_ignore_ascii_case("retry-after") {
-            retry_after = value.parse().ok();
+            retry_after = retry_after::seconds(value, response.headers);
         }
     }
     let framing = if status == 204 || status == 304 {
@@ -534,6 +576,49 @@ mod tests {
             (head.status, head.retry_after, head.framing),
             (429, Some(3), Framing::Length(2))
         );
+    }
+
+    #[test]
+    fn an_error_keeps_its_status_and_its_wait_whatever_else_is_in_its_head() {
+        let many: String = (0..150).map(|i| format!("X-{i}: y\r\n")).collect();
+        let long = format!("X: {}\r\n", "a".repeat(MAX_HEAD));
+        for (more, framing) in [
+            (many.as_str(), Framing::Length(2)),
+            ("Content-Encoding: gzip\r\n", Framing::Length(0)),
+            ("Transfer-Encoding: gzip, chunked\r\n", Framing::Length(0)),
+            ("Content-Length: 3\r\n", Framing::Length(0)),
+            ("Content-Length: x\r\n", Framing::Length(0)),
+            ("a header: with a space\r\n", Framing::Length(0)),
+            (&long, Framing::Length(0)),
+        ] {
+            let text =
+                format!("HTTP/1.1 503 X\r\nRetry-After: 1.5\r\nContent-Length: 2\r\n{more}\r\nno");
+            let start: String = more.chars().take(40).collect();
+            let head = head(text.as_bytes()).unwrap().expect(&start);
+            assert_eq!((head.status, head.retry_after), (503, Some(2)), "{start}");
+            assert_eq!(head.framing, framing, "{start}");
+            assert!(head.length <= text.len());
+            // Only a body that was read to its end leaves the connection in step.
+            assert_eq!(head.keep_alive, framing == Framing::Length(2), "{start}");
+        }
+        let interim = b"HTTP/1.1 103 X\r\nRetry-After: 9\r\n\r\nHTTP/1.1 429 X\r\nno name\r\n\r\n";
+        let after_interim = head(interim).unwrap().unwrap();
+        assert_eq!(
+            (after_interim.status, after_interim.retry_after),
+            (429, None)
+        );
+    }
+
+    #[test]
+    fn an_answer_may_have_any_number_of_headers_but_no_encoding() {
+        let many: String = (0..1000).map(|i| format!("X-{i}: y\r\n")).collect();
+        let text = format!("HTTP/1.1 200 OK\r\n{many}Content-Length: 2\r\n\r\n{{}}");
+        let head_of_many = head(text.as_bytes()).unwrap().unwrap();
+        assert_eq!(head_of_many.framing, Framing::Length(2));
+        assert_eq!(head(&text.as_bytes()[..5000]), Ok(None));
+        let encoded = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n";
+        let refused = head(encoded).unwrap_err();
+        assert_eq!(refused, ResponseError::ContentEncoding("gzip".to_owned()));
     }
 
     #[test]

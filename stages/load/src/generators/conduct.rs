@@ -179,6 +179,7 @@ fn driven(
         observations: notes.observations,
         warnings: notes.warnings,
         expected_requests: planned,
+        unsent_requests: measured.iter().map(|one| one.unsent).sum(),
     }
 }
 

@@ -102,6 +102,7 @@ impl Intake {
             measured.unrendered,
             measured.held_back,
             measured.begun as u64,
+            measured.unsent,
             measured.short_of_ns.unwrap_or_default(),
         ];
         let possible = counts.iter().all(|count| *count < LARGEST)
@@ -347,6 +348,7 @@ mod tests {
                 unrendered: 0,
                 held_back: 0,
                 begun: 5,
+                unsent: 0,
                 short_of_ns: None,
             },
             connections: 2,

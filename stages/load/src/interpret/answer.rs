@@ -1,6 +1,8 @@
 //! The content of an answer, read from the bytes of an attempt: its head, its events, and when each of them arrived.
 
-use apis::{Adapter, Delivery, Division, Event, Reading, Server, Text, divide, error_in};
+use apis::{
+    Adapter, Delivery, Division, Event, PromptParts, Reading, Server, Text, divide, words_of_error,
+};
 use artifacts::json::Distinct;
 use contract::Api;
 use serde_json::Value;
@@ -47,6 +49,13 @@ pub(super) struct Answer {
     pub(super) usage_reasoning: Option<i64>,
     pub(super) usage_prompt: Option<i64>,
     pub(super) usage_cached: Option<i64>,
+    prompt_parts: PromptParts,
+    /// Output tokens that the server had counted at the last chunk.
+    chunked: i64,
+    /// Tokens of events without text since the last chunk.
+    hidden: i64,
+    /// Whether an API that should repeat the text so far sends only what is new.
+    disjoint: bool,
     pub(super) server: Server,
     pub(super) finish_reason: Option<String>,
     /// The model that answered, by its own account.
@@ -140,24 +149,30 @@ pub(super) fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> An
         if i == 0 {
             answer.model = model_in(&event.data);
         }
+        let whole = division == Division::Whole;
         let directly = match event.kind.as_deref() {
             Some("error") => None,
             _ => api.read_directly(&event.data),
         };
         let mut reading = match directly {
-            Some(reading) => reading,
-            None => {
-                let Some(value) = answer.value_of(&event, unfinished && i + 1 == count) else {
+            // A whole answer that seems to have no text may have it beside an empty delta.
+            Some(reading) if !whole || reading.text.is_some() => reading,
+            _ => {
+                let Some(mut value) = answer.value_of(&event, unfinished && i + 1 == count) else {
                     continue;
                 };
                 if event.kind.as_deref() == Some("error") && answer.error.is_none() {
-                    answer.error = Some(error_in(&value).unwrap_or_else(|| value.to_string()));
+                    let words = words_of_error(&value);
+                    answer.error = Some(words.unwrap_or_else(|| value.to_string()));
+                }
+                if whole {
+                    apis::drop_delta(&mut value);
                 }
                 api.read(&value)
             }
         };
         // Any JSON is not an answer: a gateway may have written it.
-        if division == Division::Whole && reading == Reading::default() {
+        if whole && reading == Reading::default() {
             answer.broken.get_or_insert_with(|| nothing_in(&body.bytes));
         }
         let wrong = reading.wrong.take();
@@ -167,9 +182,14 @@ pub(super) fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> An
         if let Some(wrong) = wrong.or(after).or(unthinkable) {
             answer.broken.get_or_insert(wrong);
         }
-        // In the APIs of OpenAI, the usage comes after the reason.
-        over |= reading.last && !matches!(api, Api::OpenaiCompletions | Api::OpenaiChat);
-        answer.complete |= division == Division::Whole;
+        over |= match api {
+            // The usage comes after the reason.
+            Api::OpenaiCompletions | Api::OpenaiChat => false,
+            // The reason completes an answer, and the event after it ends the answer. Some servers omit that event.
+            Api::AnthropicMessages => reading.last && reading.finish_reason.is_none(),
+            _ => reading.last,
+        };
+        answer.complete |= whole;
         answer.add(reading, &event, &body);
     }
     if answer.complete && answer.is_empty() {
@@ -188,7 +208,13 @@ impl Answer {
     /// Returns the JSON of an event; `None` if it has none for us, or is not JSON and therefore breaks the answer. An
     /// event that may be cut off breaks nothing.
     fn value_of(&mut self, event: &Event, may_be_cut: bool) -> Option<Value> {
-        let read = serde_json::from_slice::<Distinct>(&event.data);
+        let mut read = serde_json::from_slice::<Distinct>(&event.data);
+        // A server that divides a character between two events sends half of its escape in each.
+        if read.as_ref().is_err_and(serde_json::Error::is_syntax)
+            && let Some(mended) = without_half_pairs(&event.data)
+        {
+            read = serde_json::from_slice(&mended);
+        }
         // A key that is there twice leaves open which value the server means.
         if let Err(error) = &read
             && error.is_data()
@@ -230,31 +256,32 @@ impl Answer {
 
     /// Adds the content of an event.
     fn add(&mut self, reading: Reading, event: &Event, body: &Body) {
-        let counted_before = self.usage_output.unwrap_or(0);
-        let tokens = reading
-            .tokens
-            .or_else(|| reading.output_tokens.map(|n| n - counted_before))
-            // A count that falls leaves open whose tokens they were.
-            .filter(|tokens| *tokens >= 0);
+        let before = self.usage_output.unwrap_or(0);
+        let more = reading.output_tokens.is_some_and(|count| count > before);
+        // Tokens of events without text belong to the next chunk.
+        let new = reading.tokens.map(|new| self.hidden + new);
+        let tokens = new.or_else(|| reading.output_tokens.map(|count| count - self.chunked));
         self.error = self.error.take().or(reading.error);
         self.complete |= reading.last;
         self.finish_reason = reading.finish_reason.or(self.finish_reason.take());
         self.usage_prompt = reading.prompt_tokens.or(self.usage_prompt);
         self.usage_cached = reading.cached_prompt_tokens.or(self.usage_cached);
+        if reading.prompt_parts != PromptParts::default() {
+            self.prompt_parts.update(reading.prompt_parts);
+            self.usage_prompt = self.prompt_parts.total().or(self.usage_prompt);
+            self.usage_cached = self.prompt_parts.cached.or(self.usage_cached);
+        }
         self.usage_output = reading.output_tokens.or(self.usage_output);
         self.usage_reasoning = reading.reasoning_tokens.or(self.usage_reasoning);
         self.server.update(reading.server);
-        let before = self.text.len();
-        match reading.text {
-            Some(Text::New(text)) => self.text.push_str(&text),
-            Some(Text::SoFar(text)) => match text.strip_prefix(self.text.as_str()) {
-                Some(new) => self.text.push_str(new),
-                // If the earlier text is not a prefix, it was revised: a character was completed.
-                None => self.text = text,
-            },
-            None => {}
-        }
-        let answered = self.text.len().saturating_sub(before);
+        let answered = match reading.text {
+            Some(Text::New(text)) => {
+                self.text.push_str(&text);
+                text.len()
+            }
+            Some(Text::SoFar(text)) => self.go_on(text, more, reading.last),
+            None => 0,
+        };
         let reasoned = reading.reasoning.as_ref().map_or(0, String::len);
         self.reasoning.extend(reading.reasoning);
         if reading.results.is_some() {
@@ -263,8 +290,11 @@ impl Answer {
             self.result_ns = body.marks.last().map(|(_, at_ns, _)| *at_ns);
         }
         if answered + reasoned == 0 {
+            self.hidden += reading.tokens.unwrap_or(0);
             return;
         }
+        self.hidden = 0;
+        self.chunked = reading.output_tokens.unwrap_or(self.chunked);
         let (at_ns, read) = body.arrival(event.end);
         self.chunks.push((at_ns, read, answered + reasoned, tokens));
         if reasoned > 0 {
@@ -274,6 +304,66 @@ impl Answer {
             self.first_answer_ns.get_or_insert(at_ns);
         }
     }
+
+    /// Takes over a text that should be the whole text so far; returns how many bytes are new. `more` is whether the
+    /// server counts more tokens than before, `last` whether the answer ends.
+    fn go_on(&mut self, text: String, more: bool, last: bool) -> usize {
+        if self.disjoint || text.is_empty() {
+            self.text.push_str(&text);
+            return text.len();
+        }
+        if let Some(new) = text.strip_prefix(self.text.as_str()) {
+            self.text.push_str(new);
+            return new.len();
+        }
+        let longer = text.len() > self.text.len();
+        // A character that was not complete ended the earlier text as U+FFFD. The complete one may have fewer bytes.
+        let same = self.text.trim_end_matches(char::REPLACEMENT_CHARACTER);
+        if same.len() < self.text.len() && text.starts_with(same) {
+            let new = text.len() - same.len();
+            self.text = text;
+            return if more || longer { new } else { 0 };
+        }
+        // A stop sequence is removed at the end.
+        let shortened = last && self.text.starts_with(&text);
+        if more && !shortened {
+            // SGLang, if it was started with `--incremental-streaming-output`.
+            self.disjoint = true;
+            self.text.push_str(&text);
+            return text.len();
+        }
+        let new = text.len().saturating_sub(self.text.len());
+        self.text = text;
+        new
+    }
+}
+
+/// Returns JSON in which each escape of half a surrogate pair is replaced by that of U+FFFD; `None` if there is none.
+fn without_half_pairs(json: &[u8]) -> Option<Vec<u8>> {
+    // A backslash occurs only in texts, and begins an escape there.
+    let unit = |at: usize| {
+        let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        let digits = str::from_utf8(digits).ok()?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let (mut mended, mut replaced, mut at) = (Vec::with_capacity(json.len()), false, 0);
+    while let Some(&byte) = json.get(at) {
+        let length = match (byte, unit(at)) {
+            (b'\\', Some(0xD800..=0xDBFF)) if matches!(unit(at + 6), Some(0xDC00..=0xDFFF)) => 12,
+            (b'\\', Some(0xD800..=0xDFFF)) => {
+                mended.extend_from_slice(b"\\ufffd");
+                replaced = true;
+                at += 6;
+                continue;
+            }
+            (b'\\', _) => 2,
+            _ => 1,
+        };
+        let end = json.len().min(at + length);
+        mended.extend_from_slice(&json[at..end]);
+        at = end;
+    }
+    replaced.then_some(mended)
 }
 
 fn is_json(data: &[u8]) -> bool {
@@ -294,10 +384,6 @@ fn start_of(body: &[u8]) -> String {
 
 fn error_text(body: &[u8]) -> String {
     let parsed = serde_json::from_slice::<Value>(body).ok();
-    let explained = parsed.as_ref().and_then(|value| {
-        error_in(value)
-            .or_else(|| value["message"].as_str().map(str::to_owned))
-            .or_else(|| value["detail"].as_str().map(str::to_owned))
-    });
+    let explained = parsed.as_ref().and_then(words_of_error);
     explained.unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned())
 }

@@ -11,6 +11,11 @@ pub(crate) struct Read {
     pub(crate) end: usize,
 }
 
+/// A server that closed an idle connection had done so before it read the request. The close was already on its way when
+/// the request was sent, so it shows within a round trip. A close after this long, ns, is that of a server that had the
+/// request.
+const IDLE_CLOSE_NS: u64 = 100_000_000;
+
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -45,7 +50,7 @@ pub(crate) struct Attempt {
     pub(crate) client: Option<u32>,
     pub(crate) scheduled_ns: u64,
     /// When it could have been sent: its due time or, with a limit on requests in flight, the time when its place
-    /// became free.
+    /// became free. For a second attempt, the end of the first.
     pub(crate) free_ns: u64,
     /// How long the connection took, if one was opened for this attempt.
     pub(crate) connect_ns: Option<u64>,
@@ -90,8 +95,41 @@ impl Attempt {
         }
     }
 
+    /// Returns whether its connection closed without a byte so soon that the server may have closed it for being idle.
+    pub(super) fn met_a_close(&self) -> bool {
+        let soon = |sent: u64| self.done_ns.saturating_sub(sent) < IDLE_CLOSE_NS;
+        let closed = matches!(self.end, End::Closed | End::Reset(_));
+        closed && self.reads.is_empty() && self.sent_ns.is_some_and(soon)
+    }
+
     /// Returns its size in memory, bytes.
     pub(crate) fn size(&self) -> usize {
         size_of::<Self>() + self.bytes.capacity() + self.reads.capacity() * size_of::<Read>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_close_right_after_sending_may_be_that_of_an_idle_connection() {
+        let ended = |end: End, after_ns: u64| Attempt {
+            sent_ns: Some(7),
+            done_ns: 7 + after_ns,
+            end,
+            ..Attempt::due(0, 1, None, 0)
+        };
+        let reset = || End::Reset("reset".to_owned());
+        for end in [End::Closed, reset()] {
+            assert!(ended(end.clone(), IDLE_CLOSE_NS - 1).met_a_close());
+            assert!(!ended(end, IDLE_CLOSE_NS).met_a_close());
+        }
+        assert!(!ended(End::Timeout("total"), 1).met_a_close());
+        let answering = Attempt {
+            reads: vec![Read { at_ns: 8, end: 1 }],
+            ..ended(reset(), 1)
+        };
+        assert!(!answering.met_a_close());
     }
 }

@@ -96,6 +96,8 @@ pub(crate) struct Measured {
     pub(crate) held_back: u64,
     /// The number of sessions begun, or of requests without sessions.
     pub(crate) begun: usize,
+    /// Requests that were not sent because the duration was over.
+    pub(crate) unsent: u64,
     /// How long before the end of the duration a closed loop ran out of units to begin, if it did.
     pub(crate) short_of_ns: Option<u64>,
 }
@@ -121,6 +123,7 @@ struct Loop {
     places: Option<Semaphore>,
     unrendered: AtomicU64,
     held_back: AtomicU64,
+    unsent: AtomicU64,
     out: AnswerSender,
 }
 
@@ -152,6 +155,7 @@ pub(crate) fn measure(
             places,
             unrendered: AtomicU64::new(0),
             held_back: AtomicU64::new(0),
+            unsent: AtomicU64::new(0),
             out,
         });
         run.connect_ahead().await;
@@ -198,6 +202,7 @@ pub(crate) fn measure(
             unrendered: unrendered.load(Ordering::Relaxed),
             held_back: held_back.load(Ordering::Relaxed),
             begun: run.plan.units - run.left.load(Ordering::Relaxed).min(run.plan.units),
+            unsent: run.unsent.load(Ordering::Relaxed),
             short_of_ns: run.short_of(),
         })
     })
@@ -313,7 +318,7 @@ impl Loop {
     }
 
     /// Waits for a place in flight if their number is limited. Only measured requests wait, in the order of their
-    /// arrival. Returns `None` if everything must stop.
+    /// arrival. Returns `None` if everything must stop, or the time is over after which nothing is begun.
     async fn place(&self, request: usize) -> Option<Place<'_>> {
         let at_once = |permit| Place {
             _permit: permit,
@@ -327,11 +332,17 @@ impl Loop {
         }
         let mut waiting = std::pin::pin!(places.acquire());
         while !self.stopped() {
-            let look = Duration::from_nanos(LOOK_NS);
-            if let Ok(free) = tokio::time::timeout(look, waiting.as_mut()).await {
+            let left = self.ends_ns().saturating_sub(self.shared.epoch.now());
+            let look = Duration::from_nanos(left.min(LOOK_NS));
+            let free = tokio::time::timeout(look, waiting.as_mut()).await;
+            let now = self.shared.epoch.now();
+            if now >= self.ends_ns() {
+                return None;
+            }
+            if let Ok(free) = free {
                 return Some(Place {
                     _permit: free.ok(),
-                    free_ns: self.shared.epoch.now(),
+                    free_ns: now,
                 });
             }
         }
@@ -473,8 +484,8 @@ impl World for Loop {
         Ok(())
     }
 
-    /// Sends one request. If its kept-alive connection proves dead before any byte came back, sends it again on a new
-    /// connection.
+    /// Sends one request. If its kept-alive connection proves dead right away, before any byte came back, sends it again
+    /// on a new connection.
     async fn perform(
         &self,
         request: usize,
@@ -482,20 +493,16 @@ impl World for Loop {
         scheduled_ns: u64,
         bytes: Vec<u8>,
         goes_on: bool,
-    ) -> Performed {
+    ) -> Option<Performed> {
         let mut number = 1;
-        let Some(place) = self.place(request).await else {
-            return Performed {
-                done_ns: self.shared.epoch.now(),
-                next: None,
-            };
-        };
+        let place = self.place(request).await?;
+        let mut free_ns = place.free_ns.max(scheduled_ns);
         let limits = self.limits(request);
         let server = self.plan.servers.of(request);
         let seen = &self.seen[server];
         loop {
             let mut attempt = Attempt::due(request, number, client, scheduled_ns);
-            attempt.free_ns = place.free_ns.max(scheduled_ns);
+            attempt.free_ns = free_ns;
             let idle = if number == 1 {
                 self.take_idle(server)
             } else {
@@ -536,27 +543,32 @@ impl World for Loop {
                 }
             }
             let done_ns = attempt.done_ns;
-            let dead = matches!(attempt.end, End::Closed | End::Reset(_));
-            attempt.superseded = reused && dead && attempt.reads.is_empty();
+            attempt.superseded = reused && attempt.met_a_close();
             if attempt.superseded {
                 self.tell(attempt, None);
                 number += 1;
+                // The time that the dead connection took is not this client's own delay.
+                free_ns = done_ns;
                 continue;
             }
             if !goes_on {
                 self.tell(attempt, None);
-                return Performed {
+                return Some(Performed {
                     done_ns,
                     next: None,
-                };
+                });
             }
             let (asked, next) = oneshot::channel();
             self.tell(attempt, Some(asked));
-            return Performed {
+            return Some(Performed {
                 done_ns,
                 next: next.await.unwrap_or_default(),
-            };
+            });
         }
+    }
+
+    fn leave(&self, requests: usize) {
+        self.unsent.fetch_add(requests as u64, Ordering::Relaxed);
     }
 
     fn give_up(&self, request: usize, client: Option<u32>, at_ns: u64) {

@@ -176,7 +176,7 @@ pub(super) async fn exchange(
     attempt.end = end;
     shared.in_flight.fetch_sub(1, Ordering::Relaxed);
     if attempt.end != End::Complete {
-        if attempt.reads.is_empty() {
+        if attempt.met_a_close() {
             connection.note_closed(shared, seen);
         }
         return None;
@@ -201,7 +201,7 @@ async fn send(
     if written == request.len() && stream.is_flushed() {
         return Ok(());
     }
-    let watch = Watch::from(sent);
+    let watch = Watch::from(sent, shared, limits);
     let rest = stream.send(&request[written..]);
     tokio::pin!(rest);
     loop {
@@ -227,7 +227,7 @@ async fn receive(
     sent: u64,
     keep: &mut bool,
 ) -> End {
-    let mut watch = Watch::from(sent);
+    let mut watch = Watch::from(sent, shared, limits);
     let sleep = tokio::time::sleep_until(watch.next_look(shared, limits));
     tokio::pin!(sleep);
     let mut framing: Option<Framing> = None;
@@ -249,6 +249,12 @@ async fn receive(
             }
         };
         let at_ns = shared.epoch.now();
+        if watch.is_late(at_ns)
+            && let Some(end) = watch.passed(shared, limits)
+        {
+            attempt.bytes.truncate(start);
+            return end;
+        }
         match got {
             Ok(0) if framing == Some(Framing::UntilClose) => return End::Complete,
             Ok(0) => return End::Closed,
@@ -281,7 +287,13 @@ async fn receive(
         let Some(framing) = &mut framing else {
             continue;
         };
-        watch.body |= body_start < end;
+        if !watch.body && body_start < end {
+            watch.body = true;
+            // From now on another limit counts, which may pass before the next look.
+            if limits.inter_token < LOOK {
+                sleep.as_mut().reset(watch.next_look(shared, limits));
+            }
+        }
         match framing.advance(&attempt.bytes[body_start..end], |_| ()) {
             // Bytes after the response's end: the connection is out of step.
             Ok(taken) if framing.done() => {

@@ -48,8 +48,9 @@
 //!
 //! # Connections
 //!
-//! If a kept-alive connection proves dead before any byte came back, it is replaced and the request is sent again: two
-//! rows, the first `superseded`. Once a server closes a connection right after an answer, every further request gets
+//! If a kept-alive connection closes within 100 ms of sending and before any byte came back, the server may have closed
+//! it for being idle. It is replaced and the request is sent again: two rows, the first `superseded`. The send lag of the
+//! second begins at the end of the first. A later close is that of a server that had the request. Once a server closes a connection right after an answer, every further request gets
 //! a new connection, opened before `sent` is stamped. For a plain connection, "no byte came back" is exact. Under TLS
 //! it means: no complete record with data. Session tickets and the closing message are not part of an answer, so they
 //! are rightly not counted. But a server that dies after it sent a part of its first record looks as if it had not
@@ -63,10 +64,14 @@
 //!
 //! # Limits
 //!
-//! A request's time limits are checked when they may have passed and at least twice a second. A limit therefore takes
-//! effect up to half a second late if another limit was nearer. The *first-token* limit ends with the first byte of the
+//! A request's time limits are checked when they may have passed and at least twice a second. Each read is compared with
+//! the limit on the silence before it, too, so a wait that was too long is a timeout even if its timer fires late. The *first-token* limit ends with the first byte of the
 //! body, because this code does not know what a byte means. If a server sends headers or comments early, the wait moves
 //! into the *inter-token* limit.
+//!
+//! The heartbeat ends a run in which nothing arrives. A request that waits for the first byte of its body within its
+//! limit counts as a sign of life, noted twice a second. This ends when one request has used up that limit while no byte
+//! arrived on any stream, and begins again with the next byte.
 
 mod ahead;
 mod answers;

@@ -29,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) epoch: Epoch,
     stop: AtomicU8,
     pub(crate) in_flight: AtomicU32,
+    /// When a byte of any answer last arrived, a request was sent, or one was still within its time for the first byte of
+    /// a body: the heartbeat counts from here.
     pub(crate) last_sign: AtomicU64,
     pub(crate) connections: AtomicU64,
     /// The index of the server that no longer takes connections.
@@ -37,6 +39,8 @@ pub(crate) struct Shared {
     reading: AtomicUsize,
     /// Bytes of all answers of the cell.
     taken: AtomicUsize,
+    /// These bytes when a request last spent its whole time for the first byte of its body without any of them.
+    silent_at: AtomicUsize,
     /// The most that these may be.
     most_taken: usize,
     /// Whether a request was answered; who watches says so.
@@ -100,8 +104,30 @@ impl Shared {
             gone: AtomicUsize::new(0),
             reading: AtomicUsize::new(0),
             taken: AtomicUsize::new(0),
+            silent_at: AtomicUsize::new(usize::MAX),
             most_taken: MOST_IN_A_CELL / generators.max(1) as usize,
             answered: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns the bytes of all answers so far.
+    pub(super) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Records that a request may still wait for the first byte of its body. That is a sign of life, unless an earlier
+    /// request has waited like this in vain and no byte arrived since: a server that is hung would otherwise use up that
+    /// limit with every request.
+    pub(super) fn note_waiting(&self, now: u64) {
+        if self.taken() != self.silent_at.load(Ordering::Relaxed) {
+            self.last_sign.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Records that the first byte of a body is late; `taken` are the bytes of all answers when its request was sent.
+    pub(super) fn note_first_token_late(&self, taken: usize) {
+        if self.taken() == taken {
+            self.silent_at.store(taken, Ordering::Relaxed);
         }
     }
 

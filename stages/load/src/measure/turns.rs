@@ -22,7 +22,8 @@ pub(super) trait World {
     async fn until(&self, at_ns: u64);
     /// Like [`World::until`], but more precise. Only the dispatcher uses it.
     async fn until_due(&self, at_ns: u64) -> io::Result<()>;
-    /// Performs a request. With `goes_on`, another turn follows, and is then requested.
+    /// Performs a request. With `goes_on`, another turn follows, and is then requested. Returns `None` if the request was
+    /// not begun, because everything must stop or the time is over.
     async fn perform(
         &self,
         request: usize,
@@ -30,7 +31,9 @@ pub(super) trait World {
         scheduled_ns: u64,
         bytes: Vec<u8>,
         goes_on: bool,
-    ) -> Performed;
+    ) -> Option<Performed>;
+    /// Counts requests that are not sent because the time is over. They leave no row.
+    fn leave(&self, requests: usize);
     /// Records a request that is not sent because its session cannot go on.
     fn give_up(&self, request: usize, client: Option<u32>, at_ns: u64);
 }
@@ -110,8 +113,8 @@ pub(super) async fn client<W: World>(
     }
 }
 
-/// Sends the turns of a session. Each is due when the previous turn is done and its user has thought. Returns when the
-/// last one was done.
+/// Sends the turns of a session. Each is due when the previous turn is done and its user has thought. A turn that is due
+/// after the time of the load is not sent. Returns when the last one was done.
 pub(super) async fn session<W: World>(
     world: &W,
     planned: Planned,
@@ -128,13 +131,21 @@ pub(super) async fn session<W: World>(
         };
         let due_ns = done_ns.saturating_add(think_ns);
         if request != requests.start {
+            if due_ns >= world.ends_ns() {
+                world.leave(requests.end - request);
+                return done_ns;
+            }
             world.until(due_ns).await;
             if world.stopped() {
                 return done_ns;
             }
         }
         let goes_on = request + 1 < requests.end;
-        let performed = world.perform(request, client, due_ns, bytes, goes_on).await;
+        let performed = world.perform(request, client, due_ns, bytes, goes_on);
+        let Some(performed) = performed.await else {
+            world.leave(requests.end - request);
+            return done_ns;
+        };
         done_ns = performed.done_ns;
         turn = performed.next;
     }

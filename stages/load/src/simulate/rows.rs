@@ -102,6 +102,7 @@ pub(crate) fn simulate(
         source: RowSource::Simulated,
         expected_requests: measured as u64,
         warmup_requests: warmup as u64,
+        unsent_requests: 0,
         arrival: spec.arrival.word(),
         clients: spec.arrival.clients(),
         rate: spec.arrival.rate(),

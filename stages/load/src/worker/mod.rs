@@ -255,6 +255,7 @@ fn facts(spec: &LoadSpec, rows: &Rows<'_>, process: &Process) -> CellFacts {
         source: RowSource::Measured,
         expected_requests: spec.prompts.count(Phase::Measured) as u64,
         warmup_requests: spec.prompts.count(Phase::Warmup) as u64,
+        unsent_requests: 0,
         arrival: spec.arrival.word(),
         clients: spec.arrival.clients(),
         rate: spec.arrival.rate(),

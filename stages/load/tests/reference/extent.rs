@@ -116,6 +116,33 @@ fn who_finds_all_places_taken_waits_in_line_and_its_schedule_counts_the_wait() {
 }
 
 #[test]
+fn who_still_waits_in_line_when_the_time_is_over_is_not_sent() {
+    let run = Run {
+        requests: 60,
+        arrival: Arrival::Constant(Rate { rate: 100.0 }),
+        behaviour: Behaviour {
+            ttft: Duration::from_millis(100),
+            ..Behaviour::default()
+        },
+        extent: Extent {
+            max_in_flight: Some(1),
+            ..lasting(TimeSpan::milliseconds(250))
+        },
+        ..Run::default()
+    };
+    let result = run.result();
+    assert_eq!(result.ending, Ending::Complete);
+    let ends = result.cell.measured_from_ns.unwrap() + 250_000_000;
+    for row in &result.requests {
+        assert_eq!(row.status, RequestStatus::Ok);
+        assert!(row.sent_ns.unwrap() < ends, "{row:?}");
+    }
+    // One is answered each 100 ms. The others have no row, and were planned.
+    assert!((1..=3).contains(&result.requests.len()), "{result:?}");
+    assert_eq!(result.cell.expected_requests, 25);
+}
+
+#[test]
 fn a_request_given_up_is_a_cancelled_row_and_one_answered_before_is_not() {
     let given_up = |behaviour, tokens| {
         Run {

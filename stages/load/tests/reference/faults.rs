@@ -1,6 +1,6 @@
 //! Every fault of a server, and the row that results.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
 use crate::common::{Run, closed, paced, statuses};
@@ -183,6 +183,58 @@ fn a_dead_kept_alive_connection_is_replayed_once_and_recorded() {
     }
 }
 
+/// Starts a server that answers the first request of a connection. It works on the second for this long, and closes.
+fn closing_after(work: Duration) -> String {
+    const BODY: &str =
+        "data: {\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                // A request is one write, and short.
+                let mut request = [0; 16_384];
+                let Ok(1..) = stream.read(&mut request) else {
+                    return;
+                };
+                let length = BODY.len();
+                let _gone = write!(
+                    stream,
+                    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {length}\r\n\r\n{BODY}"
+                );
+                if let Ok(1..) = stream.read(&mut request) {
+                    std::thread::sleep(work);
+                }
+            });
+        }
+    });
+    url
+}
+
+#[test]
+fn a_close_is_that_of_an_idle_connection_only_right_after_sending() {
+    let run = Run {
+        requests: 2,
+        arrival: closed(1),
+        ..Run::default()
+    };
+    let sent_to = |url| run_load(&run.spec(), &run.target(url), &Control::quiet()).unwrap();
+    let result = sent_to(closing_after(Duration::from_millis(400)));
+    let (ok, reset) = (RequestStatus::Ok, RequestStatus::ConnectionReset);
+    assert_eq!(statuses(&result), [ok, reset]);
+    assert!(!result.requests[1].superseded);
+    assert!(error(&result.requests[1]).contains("before any byte"));
+
+    let result = sent_to(closing_after(Duration::from_millis(20)));
+    assert_eq!(statuses(&result), [ok, reset, ok]);
+    let again = &result.requests[2];
+    assert!(result.requests[1].superseded && again.attempt == 2);
+    // The time of the first attempt is not the client's own delay.
+    let waited = again.sent_ns.unwrap() - again.scheduled_ns.unwrap();
+    let lag = again.send_lag_ns.unwrap();
+    assert!(lag >= 0 && waited - lag >= 20_000_000, "{waited} {lag}");
+}
+
 #[test]
 fn a_server_that_closes_at_once_gets_fresh_connections() {
     let run = Run {
@@ -234,6 +286,28 @@ fn a_stall_between_tokens_ends_with_its_limit_and_keeps_the_chunks() {
     assert_eq!(statuses(&result), [RequestStatus::Timeout; 2]);
     assert_eq!(error(&result.requests[0]), "inter-token timeout");
     assert_eq!(result.chunks.len(), 4);
+}
+
+#[test]
+fn a_gap_beyond_a_limit_shorter_than_the_checks_ends_the_request() {
+    let mut run = Run {
+        timeouts: Timeouts {
+            inter_token: TimeSpan::milliseconds(100),
+            ..Timeouts::default()
+        },
+        requests: 2,
+        tokens: 3,
+        ..Run::default()
+    };
+    run.behaviour.ttft = Duration::from_millis(200);
+    run.behaviour.gap = Duration::from_millis(400);
+    let result = run.result();
+    assert_eq!(statuses(&result), [RequestStatus::Timeout; 2]);
+    for row in &result.requests {
+        // The first token may take longer. What came after the limit is no part of the answer.
+        assert_eq!((error(row), row.chunks), ("inter-token timeout", Some(1)));
+        assert!(row.done_ns.unwrap() - row.first_token_ns.unwrap() >= 100_000_000);
+    }
 }
 
 #[test]
@@ -295,6 +369,35 @@ fn silence_on_every_stream_for_the_heartbeat_is_hung() {
     assert_eq!(result.ending, Ending::Hung);
     assert_eq!(statuses(&result), [RequestStatus::Hung; 2]);
     assert_eq!(result.chunks.len(), 4);
+}
+
+#[test]
+fn a_first_token_within_its_limit_may_take_longer_than_the_heartbeat() {
+    let mut run = Run {
+        heartbeat: TimeSpan::seconds(1),
+        requests: 1,
+        arrival: closed(1),
+        ..Run::default()
+    };
+    run.behaviour.ttft = Duration::from_millis(2500);
+    let result = run.result();
+    assert_eq!(result.ending, Ending::Complete);
+    assert_eq!(statuses(&result), [RequestStatus::Ok]);
+}
+
+#[test]
+fn a_server_that_says_nothing_for_a_whole_first_token_limit_has_only_the_heartbeat_left() {
+    let mut run = Run {
+        heartbeat: TimeSpan::seconds(1),
+        requests: 4,
+        arrival: closed(1),
+        ..Run::with(Fault::StallBeforeHead)
+    };
+    run.timeouts.first_token = TimeSpan::seconds(2);
+    let result = run.result();
+    assert_eq!(result.ending, Ending::Hung);
+    let (timeout, hung) = (RequestStatus::Timeout, RequestStatus::Hung);
+    assert_eq!(statuses(&result), [timeout, hung]);
 }
 
 #[test]

@@ -701,7 +701,7 @@ fn a_silent_server_hangs_the_load_and_a_dead_one_ends_it_whoever_notices() {
         arrival: closed(4),
         heartbeat: TimeSpan::milliseconds(700),
         behaviour: Behaviour {
-            faults: Faults::all(Fault::StallBeforeHead),
+            faults: Faults::all(Fault::StallAfter(1)),
             ..Behaviour::default()
         },
         ..Run::default()

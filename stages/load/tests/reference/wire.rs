@@ -49,6 +49,35 @@ fn a_head_beyond_its_limit_is_malformed_and_ends() {
 }
 
 #[test]
+fn an_error_keeps_its_status_whatever_else_is_in_its_head() {
+    let many: String = (0..150).map(|i| format!("X-{i}: y\r\n")).collect();
+    let dated = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+    for (code, more, wait) in [
+        (
+            503,
+            "Retry-After: 7\r\nContent-Encoding: gzip\r\n".to_owned(),
+            7,
+        ),
+        (429, format!("{many}Retry-After: 1.5\r\n"), 2),
+        (
+            429,
+            format!("{dated}Retry-After: Sun, 06 Nov 1994 08:50:07 GMT\r\n"),
+            30,
+        ),
+    ] {
+        let result = chat(move || {
+            let head = format!("HTTP/1.1 {code} X\r\n{more}Content-Length: 4\r\n\r\n");
+            vec![[head.as_bytes(), b"busy"].concat()]
+        });
+        for row in &result.requests {
+            let read = (row.status, row.http_status, row.retry_after_s);
+            let expected = (RequestStatus::HttpError, Some(code), Some(wait));
+            assert_eq!(read, expected, "{:?}", row.error);
+        }
+    }
+}
+
+#[test]
 fn a_body_beyond_its_limit_is_malformed_and_ends() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

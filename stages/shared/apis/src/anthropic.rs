@@ -1,13 +1,13 @@
 //! Anthropic's messages API (`POST /v1/messages`), as implemented by Anthropic, vLLM, llama.cpp and others.
 //!
 //! The system message is separate from the messages. The first event has the input tokens, without those read from the
-//! cache or written to it. The last event but one has the output tokens. There is no seed, no JSON Schema, and no way
-//! to make a server ignore the end of sequence.
+//! cache or written to it. The last event but one has the output tokens, and may have some of the input tokens again.
+//! There is no seed, no JSON Schema, and no way to make a server ignore the end of sequence.
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    Generation, Reading, count, insert, new_reasoning, new_text, not_text, prompt_of, reason,
+    Generation, PromptParts, Reading, count, insert, new_reasoning, new_text, not_text, reason,
 };
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
@@ -32,20 +32,15 @@ pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
 pub(super) fn read(event: &Value) -> Reading {
     match event["type"].as_str() {
         Some("message_start") => usage(&event["message"]["usage"], Reading::default()),
-        Some("content_block_delta") => {
-            let delta = &event["delta"];
-            Reading {
-                text: new_text(delta["text"].as_str()),
-                reasoning: new_reasoning(delta["thinking"].as_str()),
-                wrong: not_text(delta, &["text", "thinking"]),
-                ..Reading::default()
-            }
-        }
+        // A block begins empty in Anthropic's own streams, and with its first text in those of others.
+        Some("content_block_start") => block(&event["content_block"]),
+        Some("content_block_delta") => block(&event["delta"]),
         Some("message_delta") => {
             let finish_reason = reason(&event["delta"]["stop_reason"]).map(common_reason);
             usage(
                 &event["usage"],
                 Reading {
+                    last: finish_reason.is_some(),
                     finish_reason,
                     ..Reading::default()
                 },
@@ -57,6 +52,15 @@ pub(super) fn read(event: &Value) -> Reading {
         },
         Some("message") => whole(event),
         _ => Reading::default(),
+    }
+}
+
+fn block(part: &Value) -> Reading {
+    Reading {
+        text: new_text(part["text"].as_str()),
+        reasoning: new_reasoning(part["thinking"].as_str()),
+        wrong: not_text(part, &["text", "thinking"]),
+        ..Reading::default()
     }
 }
 
@@ -85,16 +89,19 @@ fn common_reason(reason: &str) -> String {
 }
 
 fn usage(usage: &Value, reading: Reading) -> Reading {
-    let (new, cached) = (
-        count(&usage["input_tokens"]),
-        count(&usage["cache_read_input_tokens"]),
-    );
-    let written = count(&usage["cache_creation_input_tokens"]);
+    let parts = PromptParts {
+        new: count(&usage["input_tokens"]),
+        cached: count(&usage["cache_read_input_tokens"]),
+        written: count(&usage["cache_creation_input_tokens"]),
+    };
+    // Without the first part there is no sum that would show the mistake.
+    let impossible = || parts.written.filter(|count| *count < 0);
     // At the start a message reports zero or one token. The final count comes at its end.
     let ended = reading.finish_reason.is_some();
     Reading {
-        prompt_tokens: prompt_of(new, &[cached, written]),
-        cached_prompt_tokens: cached,
+        prompt_tokens: parts.total().or_else(impossible),
+        cached_prompt_tokens: parts.cached,
+        prompt_parts: parts,
         output_tokens: count(&usage["output_tokens"]).filter(|_| ended),
         ..reading
     }

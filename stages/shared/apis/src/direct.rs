@@ -9,7 +9,7 @@ use std::fmt;
 use artifacts::json::Distinct;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use super::openai::timings;
+use super::openai::{first_given, timings};
 use super::{Reading, Text, count};
 
 /// Reads an event; `None` if it is not a JSON object, if it reports an error, or if an object that is used has a key twice:
@@ -29,6 +29,9 @@ struct Event {
     /// Null in most events.
     usage: Distinct,
     timings: Distinct,
+    /// Groq's own fields, in the first and the last event.
+    x_groq: Distinct,
+    /// Whether it has a field that only errors have.
     has_error: bool,
 }
 
@@ -40,6 +43,9 @@ struct Choice {
     message: Maybe<Message>,
     finish_reason: MaybeText,
     index: MaybeFirst,
+    /// Null or missing in most events.
+    usage: Distinct,
+    has_error: bool,
 }
 
 /// A message, or the part of it that is new.
@@ -48,6 +54,7 @@ struct Message {
     content: MaybeText,
     reasoning_content: MaybeText,
     reasoning: MaybeText,
+    thinking: MaybeText,
 }
 
 impl Event {
@@ -59,25 +66,37 @@ impl Event {
                 content,
                 reasoning_content,
                 reasoning,
+                thinking,
             } = &part.value;
-            part.odd || content.odd || reasoning_content.odd || reasoning.odd
+            let thoughts = reasoning_content.odd || reasoning.odd || thinking.odd;
+            part.odd || content.odd || thoughts
         };
         let choices = self.choices.odd
             || self.choices.first.odd
             || choice.text.odd
             || choice.index == MaybeFirst::Other;
-        self.has_error || choices || odd(&choice.delta) || odd(&choice.message)
+        let failed = self.has_error
+            || choice.has_error
+            || !self.x_groq.0["error"].is_null()
+            || matches!(
+                choice.finish_reason.text.as_deref(),
+                Some("error" | "abort")
+            );
+        failed || choices || odd(&choice.delta) || odd(&choice.message)
     }
 
     fn reading(self) -> Reading {
-        let (choice, Distinct(usage)) = (self.choices.first.value, &self.usage);
-        let reasoning = |message: &mut Message| {
-            let first = message.reasoning_content.text.take();
-            first.or_else(|| message.reasoning.text.take())
+        let choice = self.choices.first.value;
+        let usage = first_given([&self.usage.0, &choice.usage.0, &self.x_groq.0["usage"]]);
+        // Perplexity repeats the whole text so far as `message` beside each `delta`.
+        let part = match choice.delta.given {
+            true => choice.delta.value,
+            false => choice.message.value,
         };
-        let (mut delta, mut message) = (choice.delta.value, choice.message.value);
-        let thought = joined([reasoning(&mut delta), reasoning(&mut message)]);
-        let text = joined([choice.text.text, delta.content.text, message.content.text]);
+        let thoughts = [part.reasoning_content, part.reasoning, part.thinking];
+        let mut thoughts = thoughts.into_iter().filter_map(|thought| thought.text);
+        let thought = thoughts.find(|thought| !thought.is_empty());
+        let text = joined([choice.text.text, part.content.text]);
         let finish_reason = choice.finish_reason.text.filter(|r| !r.is_empty());
         Reading {
             text: text.map(Text::New),
@@ -112,7 +131,11 @@ enum Key {
     Choices,
     Usage,
     Timings,
+    XGroq,
+    Object,
     Error,
+    ErrorCode,
+    Detail,
     Text,
     Delta,
     Message,
@@ -121,6 +144,7 @@ enum Key {
     Content,
     ReasoningContent,
     Reasoning,
+    Thinking,
     Other,
 }
 
@@ -139,7 +163,11 @@ impl<'de> Deserialize<'de> for Key {
                     "choices" => Key::Choices,
                     "usage" => Key::Usage,
                     "timings" => Key::Timings,
+                    "x_groq" => Key::XGroq,
+                    "object" => Key::Object,
                     "error" => Key::Error,
+                    "error_code" => Key::ErrorCode,
+                    "detail" => Key::Detail,
                     "text" => Key::Text,
                     "delta" => Key::Delta,
                     "message" => Key::Message,
@@ -148,6 +176,7 @@ impl<'de> Deserialize<'de> for Key {
                     "content" => Key::Content,
                     "reasoning_content" => Key::ReasoningContent,
                     "reasoning" => Key::Reasoning,
+                    "thinking" => Key::Thinking,
                     _ => Key::Other,
                 })
             }
@@ -171,9 +200,10 @@ impl Object for Event {
             Key::Choices => self.choices = map.next_value()?,
             Key::Usage => self.usage = map.next_value()?,
             Key::Timings => self.timings = map.next_value()?,
-            Key::Error => {
-                self.has_error = true;
-                map.next_value::<Skipped>()?;
+            Key::XGroq => self.x_groq = map.next_value()?,
+            Key::Object => self.has_error |= map.next_value::<Named>()? == Named::Error,
+            Key::Error | Key::ErrorCode | Key::Detail => {
+                self.has_error |= map.next_value::<Given>()?.0;
             }
             _ => {
                 map.next_value::<Skipped>()?;
@@ -191,6 +221,8 @@ impl Object for Choice {
             Key::Message => self.message = map.next_value()?,
             Key::FinishReason => self.finish_reason = map.next_value()?,
             Key::Index => self.index = map.next_value()?,
+            Key::Usage => self.usage = map.next_value()?,
+            Key::Error => self.has_error = map.next_value::<Given>()?.0,
             _ => {
                 map.next_value::<Skipped>()?;
             }
@@ -205,6 +237,7 @@ impl Object for Message {
             Key::Content => self.content = map.next_value()?,
             Key::ReasoningContent => self.reasoning_content = map.next_value()?,
             Key::Reasoning => self.reasoning = map.next_value()?,
+            Key::Thinking => self.thinking = map.next_value()?,
             _ => {
                 map.next_value::<Skipped>()?;
             }
@@ -267,10 +300,10 @@ impl<'de, T: Object> Visitor<'de> for Fields<'_, T> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Form, A::Error> {
-        let (mut seen, mut repeated) = (0_u16, false);
+        let (mut seen, mut repeated) = (0_u32, false);
         while let Some(key) = map.next_key::<Key>()? {
             self.0.field(key, &mut map)?;
-            let bit = 1_u16 << key as u16;
+            let bit = 1_u32 << key as u32;
             repeated |= key != Key::Other && seen & bit != 0;
             seen |= bit;
         }
@@ -291,6 +324,8 @@ impl<'de, T: Object> Visitor<'de> for Fields<'_, T> {
 #[derive(Default)]
 struct Maybe<T> {
     value: T,
+    /// Whether it is an object.
+    given: bool,
     /// Whether it is neither an object nor null, or has a used key twice.
     odd: bool,
 }
@@ -301,6 +336,7 @@ impl<'de, T: Object> Deserialize<'de> for Maybe<T> {
         let form = Fields(&mut value).deserialize(deserializer)?;
         Ok(Self {
             value,
+            given: form == Form::Object,
             odd: form == Form::Other,
         })
     }
@@ -447,6 +483,71 @@ impl<'de> Deserialize<'de> for MaybeFirst {
     }
 }
 
+/// A value of which only matters whether it is given: whether it is not null.
+struct Given(bool);
+
+impl<'de> Deserialize<'de> for Given {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Given;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("JSON")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Given, A::Error> {
+                skip_items(list).map(|()| Given(true))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Given, A::Error> {
+                skip_entries(map).map(|()| Given(true))
+            }
+
+            unused!(Given(true), Given(false); visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str));
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+/// What an object says that it is: whether it is an error.
+#[derive(PartialEq, Eq)]
+enum Named {
+    Error,
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Named {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Named;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("JSON")
+            }
+
+            fn visit_str<E: Error>(self, name: &str) -> Result<Named, E> {
+                Ok(match name {
+                    "error" => Named::Error,
+                    _ => Named::Other,
+                })
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Named, A::Error> {
+                skip_items(list).map(|()| Named::Other)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Named, A::Error> {
+                skip_entries(map).map(|()| Named::Other)
+            }
+
+            unused!(Named::Other, Named::Other; visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64));
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
 /// A value that is not used. Unlike `serde::de::IgnoredAny`, it refuses what the reader of the tree refuses: half of a
 /// surrogate pair, numbers that are too large, values that are nested too deeply.
 struct Skipped;
@@ -489,18 +590,30 @@ mod tests {
         event.is_object().then(|| Api::OpenaiChat.read(&event))
     }
 
+    /// Whether a text of an event is a list of parts.
+    fn has_parts(data: &[u8]) -> bool {
+        let event: Value = serde_json::from_slice(data).unwrap();
+        let texts = ["content", "reasoning_content", "reasoning", "thinking"];
+        let parts = ["delta", "message"].map(|part| &event["choices"][0][part]);
+        let mut lists = parts
+            .into_iter()
+            .flat_map(|part| texts.map(|text| &part[text]));
+        lists.any(Value::is_array)
+    }
+
     fn same(data: &[u8]) -> Result<bool, TestCaseError> {
         let (direct, tree) = (read(data), by_tree(data));
         let shown = String::from_utf8_lossy(data);
         if let Some(direct) = &direct {
             prop_assert_eq!(Some(direct), tree.as_ref(), "{}", shown);
         } else if let Some(tree) = &tree {
-            // The only events that the tree alone can read have a wrong form, a key twice, or a field `error`, which may
-            // be written with escapes.
+            // The only events that the tree alone can read have a wrong form, a key twice, a list of texts, or a word for
+            // an error, which may be written with escapes.
             let repeats = serde_json::from_slice::<Distinct>(data).is_err();
-            let escapes = shown.contains("error") || shown.contains("\\u");
+            let words = ["error", "detail", "abort", "\\u"];
+            let escapes = words.iter().any(|word| shown.contains(word));
             prop_assert!(
-                tree.wrong.is_some() || repeats || escapes,
+                tree.wrong.is_some() || repeats || escapes || has_parts(data),
                 "{tree:?} of {shown}"
             );
         }
@@ -522,12 +635,30 @@ mod tests {
             r#"{"choices":[{"delta":null,"message":null,"finish_reason":5}],"usage":[1]}"#,
             r#"{"choices":[{"text":"a","index":0}],"usage":"none","timings":7}"#,
             r#"{"choices":[{"text":"a","index":null}]}"#,
+            r#"{"object":"text_completion","error":null,"choices":[{"text":"a","error":null}]}"#,
+            r#"{"object":null,"detail":null,"error_code":null,"choices":[{"text":"a"}]}"#,
+            r#"{"choices":[{"delta":{},"finish_reason":"stop","usage":{"completion_tokens":2}}],"usage":null}"#,
+            r#"{"choices":[{"delta":{},"finish_reason":"stop"}],"x_groq":{"id":"q","usage":{"completion_tokens":2}}}"#,
+            r#"{"x_groq":"q","choices":[{"text":"a","usage":7}]}"#,
+            r#"{"choices":[{"delta":{"reasoning_content":"","reasoning":"","thinking":"hm"}}]}"#,
+            r#"{"choices":[{"delta":null,"message":{"content":"whole","reasoning":"hm"}}]}"#,
+            r#"{"choices":[{"delta":{},"message":{"content":"whole","reasoning":"hm"}}]}"#,
             "{}",
         ] {
             assert!(same(event.as_bytes()).unwrap(), "{event}");
         }
         for event in [
             r#"{"error":{"message":"no"},"choices":[]}"#,
+            r#"{"error":null,"error":{"message":"no"},"choices":[]}"#,
+            r#"{"object":"error","message":"no","code":500}"#,
+            r#"{"text":"no","error_code":50004}"#,
+            r#"{"detail":"no"}"#,
+            r#"{"choices":[{"delta":{},"error":{"message":"no"}}]}"#,
+            r#"{"choices":[{"delta":{},"finish_reason":"abort"}]}"#,
+            r#"{"choices":[],"x_groq":{"error":"no"}}"#,
+            r#"{"choices":[],"x_groq":{"usage":null,"usage":{"completion_tokens":2}}}"#,
+            r#"{"choices":[{"usage":null,"usage":{"completion_tokens":2}}]}"#,
+            r#"{"choices":[{"delta":{"content":[{"type":"text","text":"a"}]}}]}"#,
             r#"{"choices":{"0":{"text":"a"}},"usage":[1]}"#,
             r#"{"choices":[["text"],{"text":"a"}]}"#,
             r#"{"choices":[{"text":"a"},["text"]]}"#,
@@ -567,6 +698,10 @@ mod tests {
             Just("usage"),
             Just("timings"),
             Just("error"),
+            Just("error_code"),
+            Just("detail"),
+            Just("object"),
+            Just("x_groq"),
             Just("text"),
             Just("delta"),
             Just("message"),
@@ -575,6 +710,7 @@ mod tests {
             Just("content"),
             Just("reasoning_content"),
             Just("reasoning"),
+            Just("thinking"),
             Just("completion_tokens"),
             Just("prompt_n"),
             Just("id"),
@@ -591,6 +727,7 @@ mod tests {
             Just(r#""\ud83e\udd80 \n\"""#.to_owned()),
             any::<i64>().prop_map(|n| n.to_string()),
             any::<f64>().prop_map(|n| n.to_string()),
+            Just(r#""error""#.to_owned()),
             ".{0,6}".prop_map(|text| Value::from(text).to_string()),
         ];
         leaf.prop_recursive(5, 40, 5, move |inner| {

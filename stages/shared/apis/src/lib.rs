@@ -234,6 +234,8 @@ pub struct Reading {
     pub prompt_tokens: Option<i64>,
     /// Prompt tokens taken from a cache.
     pub cached_prompt_tokens: Option<i64>,
+    /// The parts of `prompt_tokens`, if the API counts them apart.
+    pub prompt_parts: PromptParts,
     /// Why generation ended.
     pub finish_reason: Option<String>,
     /// The server's own figures for the request.
@@ -244,6 +246,36 @@ pub struct Reading {
     pub wrong: Option<String>,
     /// Whether the answer is complete with this event.
     pub last: bool,
+}
+
+/// Tokens of a prompt, if an API counts its parts apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PromptParts {
+    /// Those that no cache has to do with.
+    pub new: Option<i64>,
+    /// Those read from a cache.
+    pub cached: Option<i64>,
+    /// Those written to a cache.
+    pub written: Option<i64>,
+}
+
+impl PromptParts {
+    /// Takes over the counts of a later event. It may have only some parts again, or 0 for those that it does not count.
+    pub fn update(&mut self, later: Self) {
+        let settle = |before: &mut Option<i64>, later: Option<i64>| {
+            if later.is_some_and(|count| count > 0) || before.is_none() {
+                *before = later.filter(|count| *count >= 0);
+            }
+        };
+        settle(&mut self.new, later.new);
+        settle(&mut self.cached, later.cached);
+        settle(&mut self.written, later.written);
+    }
+
+    /// Returns the tokens of the whole prompt.
+    pub fn total(self) -> Option<i64> {
+        prompt_of(self.new, &[self.cached, self.written])
+    }
 }
 
 /// A server's own figures for a request.
@@ -329,7 +361,8 @@ impl Adapter for Api {
             Self::OpenaiEmbeddings => vectors::read_embeddings(event),
             Self::Rerank => vectors::read_rerank(event),
         };
-        reading.error = reading.error.or_else(|| error_in(event));
+        let error = reading.error.take();
+        reading.error = error.or_else(|| error_beside(event, &reading));
         reading
     }
 
@@ -341,13 +374,70 @@ impl Adapter for Api {
     }
 }
 
+/// Returns what an event or a body says that is an error: its error, or else its `message` or `detail`.
+pub fn words_of_error(event: &Value) -> Option<String> {
+    let text = |name: &str| event[name].as_str().map(str::to_owned);
+    error_in(event)
+        .or_else(|| text("message"))
+        .or_else(|| text("detail"))
+}
+
+/// Removes the `delta` beside the `message` of a whole answer of OpenAI's API. In a stream, the delta is what is new. In
+/// a whole answer it is empty; Perplexity sends one nevertheless.
+pub fn drop_delta(answer: &mut Value) {
+    let choice = answer.pointer_mut("/choices/0");
+    if let Some(choice) = choice.and_then(Value::as_object_mut)
+        && choice.get("message").is_some_and(Value::is_object)
+    {
+        choice.remove("delta");
+    }
+}
+
 /// Returns the text of an error object or string under `error`.
-pub fn error_in(event: &Value) -> Option<String> {
+fn error_in(event: &Value) -> Option<String> {
     let error = event.get("error").filter(|e| !e.is_null())?;
-    let text = error
-        .as_str()
-        .or_else(|| error.get("message").and_then(Value::as_str));
-    Some(text.map_or_else(|| error.to_string(), str::to_owned))
+    Some(text_or_json(&error["message"], error))
+}
+
+/// Returns a text; without one, the whole that it is missing from: itself if that is text, otherwise as JSON.
+fn text_or_json(text: &Value, whole: &Value) -> String {
+    let text = text.as_str().or_else(|| whole.as_str());
+    text.map_or_else(|| whole.to_string(), str::to_owned)
+}
+
+/// Returns the error that an event reports in another form than its API's.
+fn error_beside(event: &Value, reading: &Reading) -> Option<String> {
+    let ended = reading.finish_reason.as_deref();
+    // Old versions of vLLM.
+    let is_error = event["object"].as_str() == Some("error");
+    error_in(event)
+        .or_else(|| is_error.then(|| text_or_json(&event["message"], event)))
+        // Any API may have a field of such a name, so it counts only in an event that is nothing else.
+        .or_else(|| bare_error(event).filter(|_| *reading == Reading::default()))
+        .or_else(|| {
+            let failed = ended.filter(|reason| matches!(*reason, "error" | "abort"))?;
+            Some(format!("it ended with the finish reason `{failed}`"))
+        })
+}
+
+/// Returns the error in an event that has no part of an answer: FastAPI has it under `detail`, FastChat beside an
+/// `error_code`.
+fn bare_error(event: &Value) -> Option<String> {
+    if !event["choices"].is_null() || !event["type"].is_null() {
+        return None;
+    }
+    let failed = match &event["error_code"] {
+        Value::Number(code) => code.as_f64() != Some(0.0),
+        Value::String(code) => !code.is_empty(),
+        _ => false,
+    };
+    if failed {
+        let words = ["text", "message", "error_msg"].map(|name| &event[name]);
+        let words = words.into_iter().find(|words| words.is_string());
+        return Some(text_or_json(words.unwrap_or(&Value::Null), event));
+    }
+    let detail = &event["detail"];
+    (!detail.is_null()).then(|| text_or_json(detail, detail))
 }
 
 /// Returns which member of a part, among those with these names, is neither missing nor text.

@@ -1,14 +1,18 @@
 //! The OpenAI completions and chat APIs, as implemented by vLLM, SGLang, TGI, llama.cpp and others.
 //!
-//! The usage may come in a chunk with or without `choices`; llama.cpp adds `timings` to the last one. Reasoning comes
-//! as `reasoning_content` or `reasoning`. A JSON Schema goes into `response_format`.
+//! The usage may come in a chunk with or without `choices`, in its first choice (Moonshot), or under `x_groq`; llama.cpp
+//! adds `timings` to the last one. Reasoning comes as `reasoning_content`, `reasoning` or `thinking`, or as a part of a
+//! list (Mistral). A JSON Schema goes into `response_format`.
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    Generation, Reading, Server, count, insert, is_first, new_reasoning, new_text, not_first,
-    not_list, not_object, not_text, prompt_of, reason,
+    Generation, Reading, Server, count, error_in, insert, is_first, new_reasoning, new_text,
+    not_first, not_list, not_object, not_text, prompt_of, reason,
 };
+
+/// The names of reasoning. Servers may send several of them; the first with text counts.
+const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 
 pub(super) fn completions_body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = common(generation);
@@ -58,22 +62,27 @@ pub(super) fn read(event: &Value) -> Reading {
         choice if is_first(choice) => choice,
         _ => &Value::Null,
     };
-    let usage = &event["usage"];
-    let parts = [&choice["delta"], &choice["message"]];
-    let text_of = |keys: &[&str]| {
-        let text = |part: &Value| {
-            keys.iter()
-                .find_map(|key| part[*key].as_str())
-                .map(str::to_owned)
-        };
-        parts.into_iter().filter_map(text).collect::<String>()
+    // Perplexity repeats the whole text so far as `message` beside each `delta`.
+    let part = match &choice["delta"] {
+        Value::Null => &choice["message"],
+        delta => delta,
     };
-    let text = choice["text"].as_str().unwrap_or_default().to_owned() + &text_of(&["content"]);
+    let groq = &event["x_groq"];
+    let usage = first_given([&event["usage"], &choice["usage"], &groq["usage"]]);
+    let (mut text, mut listed) = (String::new(), String::new());
+    text.push_str(choice["text"].as_str().unwrap_or_default());
+    add_content(&part["content"], &mut text, &mut listed);
+    let reasoning = |name: &str| {
+        let mut thought = String::new();
+        add_reasoning(&part[name], &mut thought);
+        Some(thought).filter(|thought| !thought.is_empty())
+    };
+    let thought: Option<String> = REASONING.into_iter().find_map(reasoning);
     let details = &usage["completion_tokens_details"];
     let finish_reason = reason(&choice["finish_reason"]).map(str::to_owned);
     Reading {
         text: new_text(Some(&text)),
-        reasoning: new_reasoning(Some(&text_of(&["reasoning_content", "reasoning"]))),
+        reasoning: new_reasoning(Some(&thought.unwrap_or(listed))),
         reasoning_tokens: count(&details["reasoning_tokens"]),
         output_tokens: count(&usage["completion_tokens"]),
         prompt_tokens: count(&usage["prompt_tokens"]),
@@ -81,8 +90,54 @@ pub(super) fn read(event: &Value) -> Reading {
         server: timings(&event["timings"]),
         last: finish_reason.is_some(),
         finish_reason,
+        error: error_in(choice).or_else(|| error_in(groq)),
         wrong: wrong_form(event),
         ..Reading::default()
+    }
+}
+
+/// Returns the first of several places that has a value.
+pub(super) fn first_given(places: [&Value; 3]) -> &Value {
+    let given = places.into_iter().find(|place| !place.is_null());
+    given.unwrap_or(&Value::Null)
+}
+
+/// Adds the text of a content and the reasoning in it. The content is text or, as in Mistral's answers, a list of parts.
+fn add_content(content: &Value, text: &mut String, thought: &mut String) {
+    match content {
+        Value::String(new) => text.push_str(new),
+        Value::Array(parts) => {
+            for part in parts {
+                add_content(&part["text"], text, thought);
+                add_reasoning(&part["thinking"], thought);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Adds all text of reasoning, which has the form of a content.
+fn add_reasoning(content: &Value, thought: &mut String) {
+    match content {
+        Value::String(new) => thought.push_str(new),
+        Value::Array(parts) => {
+            for part in parts {
+                add_reasoning(&part["text"], thought);
+                add_reasoning(&part["thinking"], thought);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Returns whether a content is neither missing nor text nor a list of parts with such contents.
+fn is_odd(content: &Value) -> bool {
+    let odd =
+        |part: &Value| !part.is_object() || is_odd(&part["text"]) || is_odd(&part["thinking"]);
+    match content {
+        Value::Null | Value::String(_) => false,
+        Value::Array(parts) => parts.iter().any(odd),
+        _ => true,
     }
 }
 
@@ -90,9 +145,12 @@ pub(super) fn read(event: &Value) -> Reading {
 /// missed, so that times would be wrong.
 fn wrong_form(event: &Value) -> Option<String> {
     let choice = &event["choices"][0];
-    let part = |name| {
-        let texts = ["content", "reasoning_content", "reasoning"];
-        not_object(name, &choice[name]).or_else(|| not_text(&choice[name], &texts))
+    let part = |name: &str| {
+        let part = &choice[name];
+        let mut texts = ["content"].into_iter().chain(REASONING);
+        let odd = texts.find(|text| is_odd(&part[*text]));
+        not_object(name, part)
+            .or_else(|| odd.map(|text| format!("`{text}` in the answer is not text")))
     };
     not_list("choices", &event["choices"])
         .or_else(|| several(&event["choices"]))

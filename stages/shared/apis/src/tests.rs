@@ -2,6 +2,8 @@ use contract::Word as _;
 
 use super::*;
 
+mod servers;
+
 /// A generation for every API, with defaults. Each test changes the field that it checks.
 struct Asked {
     system: Option<&'static str>,
@@ -456,7 +458,13 @@ fn text_that_is_not_text_is_not_passed_over() {
         (Chat, chat(json!({"delta": {"content": 5}}))),
         (
             Chat,
-            chat(json!({"delta": {"content": [{"type": "text", "text": "a"}]}})),
+            chat(json!({"delta": {"content": [{"type": "text", "text": 5}]}})),
+        ),
+        (Chat, chat(json!({"delta": {"content": ["a"]}}))),
+        (Chat, chat(json!({"delta": {"thinking": {"text": "a"}}}))),
+        (
+            Chat,
+            chat(json!({"delta": {"content": [{"thinking": [{"text": {}}]}]}})),
         ),
         (Chat, chat(json!({"delta": {"reasoning": true}}))),
         (Chat, chat(json!({"delta": "a"}))),
@@ -475,6 +483,10 @@ fn text_that_is_not_text_is_not_passed_over() {
         (
             Anthropic,
             json!({"type": "content_block_delta", "delta": {"text": 5}}),
+        ),
+        (
+            Anthropic,
+            json!({"type": "content_block_start", "content_block": {"text": 5}}),
         ),
         (
             Responses,

@@ -91,6 +91,9 @@ crate::table! {
         expected_requests: Option<i64> ["requests"],
         /// warm-up requests planned, or in the imported file
         warmup_requests: Option<i64> ["requests"],
+        /// measured requests planned that were not sent, and have no row, because the duration was
+        /// over; null if the rows were not sent here
+        unsent_requests: Option<i64> ["requests"],
         /// the kind of arrivals
         arrival: Option<String>,
         /// clients of a closed loop; null for open arrivals
@@ -173,7 +176,8 @@ crate::table! {
         peak_in_flight: Option<i64> ["requests"],
         /// at least 99 % of arrivals are stamped late by at most this; null without a probe
         stamp_error_bound: Option<f64> ["ms"],
-        /// `client_ok`, or `client_bound`: the client was the bottleneck; null without a probe
+        /// `client_ok`, or `client_bound`: the client was the bottleneck; null with fewer than 20
+        /// probes
         client_verdict: Option<ClientVerdict>,
         /// the server's cache of prompts before the cell: `proven`, emptied; `unproven`, emptied
         /// by the server's word; `no-hits`, a prompt sent twice was computed twice; `failed`; null

@@ -12,9 +12,10 @@ const MOST: i64 = u32::MAX as i64;
 const FURTHEST: i64 = (1 << 62) - 1;
 
 /// The counts of a row about a cell.
-const CELL_COUNTS: [&str; 5] = [
+const CELL_COUNTS: [&str; 6] = [
     "expected_requests",
     "warmup_requests",
+    "unsent_requests",
     "clients",
     "sessions",
     "connections",

@@ -71,14 +71,16 @@ crate::table! {
         status: RequestStatus,
         /// the HTTP status code; null if no head came
         http_status: Option<i64>,
-        /// the server's `Retry-After`; null if it sent none
+        /// the server's `Retry-After`, rounded up; a date counts from the answer's `Date`; null if it sent none
+        /// that can be read
         retry_after_s: Option<i64> ["s"],
         /// what went wrong; null if ok
         error: Option<String>,
         /// whether structured output validates; null if none was asked for, or the answer was not
         /// complete
         schema_valid: Option<bool>,
-        /// sent_ns - scheduled_ns: the client's own delay; with `max-in-flight` from when a place was free
+        /// sent_ns - scheduled_ns: the client's own delay; with `max-in-flight` from when a place was
+        /// free; for a second attempt from the end of the first
         send_lag_ns: Option<i64> ["ns"],
         /// other requests in flight when it was sent
         in_flight_at_send: Option<i64> ["requests"],

@@ -294,7 +294,8 @@ crate::table! {
         chunk_rate: Option<f64> ["chunks/s"],
         /// at least 99 % of its arrivals are stamped late by at most this; null without a probe
         stamp_error_bound: Option<f64> ["ms"],
-        /// `client_ok`, or `client_bound`: this generator was the bottleneck; null without a probe
+        /// `client_ok`, or `client_bound`: this generator was the bottleneck; null with fewer than 20
+        /// probes
         client_verdict: Option<crate::ClientVerdict>,
     }
 }

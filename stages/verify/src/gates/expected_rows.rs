@@ -20,8 +20,8 @@ pub(crate) struct Parameters {
 impl TypedGate for ExpectedRows {
     type Parameters = Parameters;
     const NAME: &'static str = "expected-rows";
-    const SUMMARY: &'static str =
-        "Each cell has as many measured and warm-up rows as were planned.";
+    const SUMMARY: &'static str = "Each cell has as many measured and warm-up rows as were planned. Requests that were not sent because the duration \
+         was over have no row.";
     const SEVERITY: Severity = Severity::Fail;
     const CELLS_ALONE: bool = true;
 
@@ -34,7 +34,12 @@ impl TypedGate for ExpectedRows {
                 .map(i64::from)
                 .or_else(|| cell.fact("expected_requests"));
             let planned_warmup = cell.fact("warmup_requests");
-            let observed = format!("{measured} measured and {warmup} warm-up rows");
+            let unsent = cell.fact("unsent_requests").unwrap_or(0);
+            let mut observed = format!("{measured} measured and {warmup} warm-up rows");
+            if unsent > 0 {
+                observed +=
+                    &format!("; {unsent} requests were not sent, because the duration was over");
+            }
             let Some(planned) = planned else {
                 return Assessment::not_judged(
                     "the cell does not record how many requests it planned",
@@ -45,7 +50,7 @@ impl TypedGate for ExpectedRows {
                 Some(w) => format!("{planned} measured and {w} warm-up rows"),
                 None => format!("{planned} measured rows"),
             };
-            let passed = measured == planned && planned_warmup.is_none_or(|w| w == warmup);
+            let passed = measured + unsent == planned && planned_warmup.is_none_or(|w| w == warmup);
             Assessment::new(passed, observed, expected)
         })
     }

@@ -48,8 +48,11 @@ struct Fake {
     /// The request without an answer.
     fails: Option<usize>,
     stop_after: Option<usize>,
+    /// The time after which nothing is begun.
+    ends_ns: Option<u64>,
     log: RefCell<Vec<Sent>>,
     given_up: RefCell<Vec<(usize, u64)>>,
+    left: Cell<usize>,
 }
 
 impl Fake {
@@ -88,7 +91,14 @@ impl World for Fake {
             .is_some_and(|n| self.log.borrow().len() >= n)
     }
 
-    async fn take(&self, _: u64) -> Option<Planned> {
+    fn ends_ns(&self) -> u64 {
+        self.ends_ns.unwrap_or(u64::MAX)
+    }
+
+    async fn take(&self, due_ns: u64) -> Option<Planned> {
+        if due_ns >= self.ends_ns() {
+            return None;
+        }
         let (requests, rendered_ns) = self.sessions.borrow_mut().pop_front()?;
         self.until(rendered_ns).await;
         Some(Planned {
@@ -120,7 +130,7 @@ impl World for Fake {
         scheduled_ns: u64,
         bytes: Vec<u8>,
         goes_on: bool,
-    ) -> Performed {
+    ) -> Option<Performed> {
         assert_eq!(bytes, [request as u8]);
         self.log
             .borrow_mut()
@@ -132,10 +142,14 @@ impl World for Fake {
             bytes: vec![next as u8],
             think_ns: self.think_ns[next],
         };
-        Performed {
+        Some(Performed {
             done_ns,
             next: (goes_on && answered).then(|| turn(request + 1)),
-        }
+        })
+    }
+
+    fn leave(&self, requests: usize) {
+        self.left.set(self.left.get() + requests);
     }
 
     fn give_up(&self, request: usize, _: Option<u32>, at_ns: u64) {
@@ -436,6 +450,27 @@ fn nothing_more_is_sent_once_all_is_to_stop() {
     let world = stopping(&[1; 5]);
     open_loop(&world, &[0, 1, 2, 3, 4], 0);
     assert_eq!(world.log().len(), 2);
+}
+
+#[test]
+fn no_turn_is_sent_that_is_due_after_the_time_of_the_load() {
+    let of_sessions = || Fake {
+        think_ns: vec![0, 40, 40, 0, 20],
+        service_ns: vec![10; 5],
+        ends_ns: Some(60),
+        ..Fake::of(&[3, 2])
+    };
+    // The third turn would be due at 100, and the second session after that.
+    let closed = of_sessions();
+    closed_loop(&closed, 1, 0);
+    assert_eq!(closed.times(), [(0, 0, 0), (1, 50, 50)]);
+    assert_eq!(closed.left.get(), 1);
+    let open = of_sessions();
+    open_loop(&open, &[0, 5], 0);
+    let sent = [(0, 0, 0), (3, 5, 5), (4, 35, 35), (1, 50, 50)];
+    assert_eq!(open.times(), sent);
+    assert_eq!(open.left.get(), 1);
+    assert!(open.given_up.borrow().is_empty());
 }
 
 proptest! {
