@@ -209,7 +209,8 @@ pub(crate) struct DiffArgs {
     /// latencies].
     #[arg(long, value_name = "NAME")]
     pub(crate) column: Vec<String>,
-    /// Smallest relative change that counts, in percent: `5` and `5%` are the same.
+    /// Smallest relative change that counts, in percent: `5` and `5%` are the same. For a rate, a fall by 5 % is a
+    /// worsening by 5 %.
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = super::values::parse_percent)]
     pub(crate) threshold: f64,
     /// Largest Holm-adjusted p value that counts as a change. Each bound of the gate has the level 1 − this.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use compare::{Outcome, Rule, Side, Test, compare};
+use compare::{Comparison, Outcome, Rule, Side, Test, compare};
 use serde_json::json;
 
 use crate::args::{DiffArgs, ExperimentArgs, Global, PlanArgs, RemoteArgs, Selection};
@@ -68,7 +68,8 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
         say(&format!("from {} to {}", older.name, newer.name));
         say(comparison.to_string().trim_end());
         say(&format!(
-            "a change counts from {} % on with p at most {} ({} of the units, Holm over {} results)",
+            "a change counts from {} % on with p at most {} ({} of the units, Holm over the {} of {} results that were \
+             tested)",
             arguments.threshold,
             arguments.alpha,
             if rule.test == Test::Welch {
@@ -76,6 +77,7 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
             } else {
                 "Mann–Whitney U"
             },
+            comparison.tested(),
             comparison.results.len()
         ));
         if outcome == Outcome::Undecidable && crate::folder::is_of_a_load(&arguments.a) {
@@ -86,9 +88,15 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
             ));
         }
     }
-    if !arguments.gate {
-        return Ok(());
+    match arguments.gate {
+        true => gated(&comparison),
+        false => Ok(()),
     }
+}
+
+/// Ends with the outcome of the gate.
+fn gated(comparison: &Comparison) -> Result<(), Stop> {
+    let outcome = comparison.outcome();
     let named = |wanted: Outcome| -> String {
         let columns = comparison.gate.iter().filter(|g| g.outcome == wanted);
         columns
@@ -103,12 +111,15 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
             "no result could be compared, so the gate does not pass",
         )
         .hint("both studies need a table of `cell-summary` with the columns compared")),
-        Outcome::Undecidable => Err(Stop::undecidable(format!(
-            "undecided: {}",
-            named(outcome)
-        ))
-        .hint("more blocks on both sides narrow the bounds; if the axis of the launches is not `block`, name it with \
-               `--unit`")),
+        Outcome::Undecidable => {
+            let stop = Stop::undecidable(format!("undecided: {}", named(outcome)));
+            let remedies = comparison.remedies();
+            // The reasons above the error say what to do where no remedy fits.
+            Err(match remedies.is_empty() {
+                true => stop,
+                false => stop.hint(remedies.join("; ")),
+            })
+        }
     }
 }
 

@@ -126,7 +126,7 @@ fn tell(arguments: &HistoryArgs, global: &Global, history: &History) -> Result<(
             .map(|(name, p)| {
                 let commit = &commits[p.commit];
                 json!({"series": name, "commit": commit.id, "day": commit.day, "subject": commit.subject,
-                       "value": p.value, "rows": p.rows, "change": p.change})
+                       "value": p.value, "rows": p.rows, "same_measurement": p.again, "change": p.change})
             })
             .collect();
         let judged = history.series.iter().map(|series| {
@@ -153,6 +153,7 @@ fn tell(arguments: &HistoryArgs, global: &Global, history: &History) -> Result<(
             Column::text("day", texts(&|_, p| commits[p.commit].day.clone())),
             Column::float("value", each().map(|(_, p)| Some(p.value))),
             Column::int("rows", each().map(|(_, p)| i64::try_from(p.rows).ok())),
+            Column::boolean("same_measurement", each().map(|(_, p)| Some(p.again))),
             Column::float("change", each().map(|(_, p)| p.change)),
         ])?;
         say(csv(&table)?.trim_end_matches('\n'));
@@ -172,10 +173,12 @@ fn tell(arguments: &HistoryArgs, global: &Global, history: &History) -> Result<(
             .iter()
             .map(|p| {
                 let commit = &commits[p.commit];
-                let change = p.change.map_or_else(String::new, |c| match positive {
-                    true => format!("{:+.1} %", (c - 1.0) * 100.0),
-                    false => format!("{c:+}"),
-                });
+                let change = match p.change {
+                    None if p.again => "same measurement".to_owned(),
+                    None => String::new(),
+                    Some(c) if positive => format!("{:+.1} %", (c - 1.0) * 100.0),
+                    Some(c) => format!("{c:+}"),
+                };
                 let value = format!("{:.4}", p.value);
                 vec![
                     commit.day.clone(),

@@ -320,10 +320,17 @@ fn loads(
     loads.map(load).collect()
 }
 
+/// Returns the heads of the columns. A row of a ranking or of a crossover has several tests, so their number is not that of
+/// the tests of a family.
+fn heading(effects: &[f64]) -> Vec<String> {
+    let fixed = ["table", "rows", "false"].map(str::to_owned);
+    let effects = effects.iter().map(|e| format!("{} %", trimmed(100.0 * e)));
+    fixed.into_iter().chain(effects).collect()
+}
+
 /// Formats the results, one line per table.
 fn table(stage: &str, power: &Power, effects: &[f64]) -> String {
-    let mut heading = vec!["table".to_owned(), "tests".to_owned(), "false".to_owned()];
-    heading.extend(effects.iter().map(|e| format!("{} %", trimmed(100.0 * e))));
+    let heading = heading(effects);
     let line = |table: &Simulated| {
         let name = format!("{stage}.{}", table.table);
         let (Some(null), false) = (table.at.first(), table.refused.is_some()) else {
@@ -347,4 +354,17 @@ fn table(stage: &str, power: &Power, effects: &[f64]) -> String {
 fn trimmed(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::heading;
+
+    #[test]
+    fn the_number_of_rows_is_not_called_one_of_tests() {
+        assert_eq!(
+            heading(&[0.05, 0.125]),
+            ["table", "rows", "false", "5 %", "12.5 %"]
+        );
+    }
 }

@@ -63,7 +63,7 @@ fn a_figure_is_followed_over_commits_and_a_study_compared_with_an_older_one() {
     );
     let judged = series[0]["judgement"].as_str().expect("a judgement");
     assert!(
-        judged.starts_with("undecidable: 2 commits have a value"),
+        judged.starts_with("undecidable: 2 measurements"),
         "{judged}"
     );
     assert_eq!(ask("table=results.cells").status, 400);

@@ -19,8 +19,15 @@ pub(crate) fn unneeded_stages(tables: &[Planned], needs: &[Needed<'_>]) -> Vec<P
             let Some((stage, output)) = name.rsplit_once('.') else {
                 continue;
             };
-            // A table of the stage itself, which is reported as such.
-            if tables.iter().any(|own| own.name == output) {
+            // A table of the stage itself, unless a stage that it needs has one of this name.
+            let needs_it = |need: &Needed<'_>| need.stage.eq_ignore_ascii_case(stage);
+            if tables.iter().any(|own| own.name == output) && !needs.iter().any(needs_it) {
+                let own = format!(
+                    "write `{output}`: a table of the same stage is named without the stage"
+                );
+                let what =
+                    format!("the query reads `{name}`, but the stage does not need `{stage}`");
+                problems.push(Problem::at(&["tables", &table.name, "query"], what).hint(own));
                 continue;
             }
             let Some((message, hint)) = mistake(stage, output, needs) else {

@@ -6,6 +6,8 @@ use serde::Serialize;
 use statistics::{RegressionGate, Worse, holm, log_margin, permutation_tails_welch};
 
 use crate::dependence::Noted;
+use crate::hints;
+use crate::requests::Requests;
 use crate::results::{Direction, Rule};
 use crate::units::{Logs, Values, effect, no_units, without_ratio};
 
@@ -54,7 +56,7 @@ pub struct GateResult {
     pub n_a: usize,
     /// The number of units of the newer study.
     pub n_b: usize,
-    /// The worsening as a share: 0.1 is 10 % worse. `None` if it cannot be judged.
+    /// The worsening as a share: 0.1 is a tenth longer, or a tenth less of a rate. `None` if it cannot be judged.
     pub worsening: Option<f64>,
     /// Its one-sided lower bound.
     pub low: Option<f64>,
@@ -75,9 +77,18 @@ pub struct GateResult {
     pub outcome: Outcome,
     /// The reason why it is undecidable or passes without a test, or how units that resemble each other were judged.
     pub reason: Option<String>,
+    /// What helps if it is undecidable.
+    #[serde(skip)]
+    pub hint: Option<&'static str>,
 }
 
 impl GateResult {
+    /// Adds a reason after the note on dependent units, with what helps.
+    fn refused(&mut self, reason: &str, hint: &'static str) {
+        self.because(reason);
+        self.hint = Some(hint);
+    }
+
     /// Adds a reason after the note on dependent units.
     fn because(&mut self, reason: &str) {
         self.reason = Some(match self.reason.take() {
@@ -105,6 +116,16 @@ pub(crate) struct Column {
     pub(crate) at: Vec<[Values; 2]>,
     /// The planned cells of each study at coordinates of the other, and how many of them lack a value here.
     pub(crate) lost: [Lost; 2],
+    /// Whether `--column` names it, so that it has a line of the gate whatever its values.
+    pub(crate) named: bool,
+    /// Why there is nothing to compare; `None` if there are values.
+    pub(crate) empty: Option<String>,
+    /// That the newer study lost more of its requests, which the column does not count.
+    pub(crate) flattered: Option<String>,
+    /// What holds for all changes of the table.
+    pub(crate) note: Option<String>,
+    /// The requests of each study, if the column is the share of answered ones.
+    pub(crate) requests: Option<[Requests; 2]>,
 }
 
 /// The planned cells of a study without a value.
@@ -122,68 +143,103 @@ impl Lost {
 
 /// Judges the columns and states the smallest worsening that each would find.
 pub(crate) fn judge(columns: &[Column], rule: &Rule) -> Vec<GateResult> {
-    let directed = || columns.iter().filter(|c| c.better != Direction::Unknown);
-    let mut results = decide(directed(), rule);
+    let shown = |c: &&Column| c.named || c.better != Direction::Unknown;
+    let judged = || columns.iter().filter(shown);
+    let mut results = decide(judged(), rule);
     let tested = results.iter().filter(|r| r.p.is_some()).count().max(1);
-    for (result, column) in results.iter_mut().zip(directed()) {
-        if column.same {
+    for (result, column) in results.iter_mut().zip(judged()) {
+        if column.same || result.p.is_none() {
             continue;
         }
         // One-sided: the two-sided test at twice the level, in the first step of Holm's procedure.
         let detectable = effect_of(column).ok().map(|(effect, _)| {
             let smallest = effect.smallest_detectable(2.0 * rule.alpha / tested as f64, POWER);
             // The estimate must also exceed the allowed worsening.
-            let exceeds = log_margin(rule.threshold) + Z_OF_POWER * effect.error;
-            smallest.max(exceeds).exp_m1()
+            let exceeds = margin(column.better, rule.threshold) + Z_OF_POWER * effect.error;
+            smallest.max(exceeds)
         });
-        result.smallest_detectable = detectable.filter(|d| d.is_finite());
+        let detectable = detectable.filter(|d| d.is_finite());
+        result.smallest_detectable = detectable.map(|log| share(column.better, log));
+    }
+    for (result, column) in results.iter_mut().zip(judged()) {
+        if let Some(note) = column.note.as_ref().filter(|_| result.p.is_some()) {
+            result.because(note);
+        }
     }
     results
 }
 
+/// Returns how much worse a column is as a share, given the logarithm of the ratio in the worse direction: of a time, how much
+/// longer it is, and of a rate, how much of it is missing.
+fn share(better: Direction, log: f64) -> f64 {
+    match better {
+        Direction::Higher => -(-log).exp_m1(),
+        _ => log.exp_m1(),
+    }
+}
+
+/// The logarithm of a fall that leaves nothing, as far as numbers go.
+const WHOLE: f64 = 700.0;
+
+/// Returns an allowed worsening on the same scale of logarithms. A rate cannot fall by more than the whole of it.
+fn margin(better: Direction, threshold: f64) -> f64 {
+    match better {
+        Direction::Higher => (-(-threshold.min(1.0)).ln_1p()).min(WHOLE),
+        _ => log_margin(threshold),
+    }
+}
+
 /// Judges the columns as one family, one-sided.
 fn decide<'a>(columns: impl Iterator<Item = &'a Column>, rule: &Rule) -> Vec<GateResult> {
-    let (mut results, mut lost) = (Vec::new(), Vec::new());
+    let (mut results, mut judged) = (Vec::new(), Vec::new());
     for column in columns {
         results.push(one(column, rule));
-        lost.push(column.lost);
+        judged.push(column);
     }
     let tested: Vec<usize> = (0..results.len())
         .filter(|i| results[*i].p.is_some())
         .collect();
     let raw: Vec<f64> = tested.iter().filter_map(|i| results[*i].p).collect();
     for (i, p) in tested.into_iter().zip(holm(&raw)) {
-        let (result, [older, newer]) = (&mut results[i], lost[i]);
+        let (result, [older, newer]) = (&mut results[i], judged[i].lost);
         result.holm_p = Some(p);
         let estimate = result.worsening.unwrap_or(f64::NAN);
         let high = result.high.unwrap_or(f64::INFINITY);
         if p <= rule.alpha && estimate > rule.threshold {
             result.outcome = Outcome::Fail;
         } else if high < rule.threshold && newer.share() > older.share() {
-            result.because(&format!(
+            let reason = format!(
                 "the newer study has no value of {} of its {} cells there, the older of {} of {}: the missing cells \
                  may have been slow, so the column cannot pass",
                 newer.cells, newer.planned, older.cells, older.planned
-            ));
+            );
+            result.refused(&reason, hints::CELLS);
+        } else if let Some(flattered) =
+            (judged[i].flattered.as_ref()).filter(|_| high < rule.threshold)
+        {
+            let reason = format!("{flattered}, so the column cannot pass");
+            result.refused(&reason, hints::REQUESTS);
         } else if high < rule.threshold && result.exchanged.is_some_and(|p| p > rule.alpha) {
             let [n_a, n_b] = [result.n_a, result.n_b];
             let exchanged = result.exchanged.unwrap_or(1.0);
-            result.because(&format!(
+            let reason = format!(
                 "with {} against {} units, a t test finds too much if launches are skewed, and the permutation p of a \
                  worsening of {:.1} % is {:.3}: measure similar numbers of units",
                 n_a,
                 n_b,
                 100.0 * rule.threshold,
                 exchanged
-            ));
+            );
+            result.refused(&reason, hints::SIMILAR);
         } else if high < rule.threshold {
             result.outcome = Outcome::Pass;
         } else {
-            result.because(&format!(
+            let reason = format!(
                 "the column may have worsened by up to {:.1} %, and only {:.1} % is allowed",
                 100.0 * high,
                 100.0 * rule.threshold
-            ));
+            );
+            result.refused(&reason, hints::MORE);
         }
     }
     results
@@ -201,32 +257,58 @@ pub(crate) fn outcome(results: &[GateResult]) -> Outcome {
     }
 }
 
+/// Why a column cannot be judged, and what helps.
+type Refused = (String, Option<&'static str>);
+
 /// Returns the log ratio of the newer over the older units, or the reason why it cannot be judged.
-fn effect_of(column: &Column) -> Result<Noted, String> {
+fn effect_of(column: &Column) -> Result<Noted, Refused> {
+    if let Some(empty) = &column.empty {
+        return Err((empty.clone(), Some(hints::VALUES)));
+    }
+    if column.better == Direction::Unknown {
+        let reason = "no better direction is known, so nothing is a worsening";
+        return Err((reason.to_owned(), Some(hints::DIRECTION)));
+    }
     if !column.replicated {
-        return Err(no_units());
+        return Err((no_units(), Some(hints::UNITS)));
     }
     if let Some(unlike) = &column.unlike {
-        return Err(unlike.clone());
+        return Err((unlike.clone(), hints::of_unlike(unlike)));
     }
     if column.at.is_empty() {
-        return Err("the two studies have values of it at no common coordinate".to_owned());
+        return Err(nowhere(column));
     }
     let Some([older, newer]) = units(column) else {
         let sides = column.at.iter().flatten();
         let values: Vec<f64> = sides
             .flat_map(|side| side.by_unit.values().copied())
             .collect();
-        return Err(without_ratio(&column.name, &values));
+        return Err((without_ratio(&column.name, &values), None));
     };
     if column.at.iter().any(|sides| column.is_shared(sides)) {
-        return effect(&older, &newer);
+        let hint = hints::of_units(older.units.len().min(newer.units.len()));
+        return effect(&older, &newer).map_err(|reason| (reason, hint));
     }
-    Err(
-        "no coordinate was measured in at least half of the units of each study, so differences between coordinates \
-         cannot be told from those between units"
-            .to_owned(),
-    )
+    let reason = "no coordinate was measured in at least half of the units of each study, so differences between coordinates \
+                  cannot be told from those between units";
+    Err((reason.to_owned(), None))
+}
+
+/// Explains that the studies have values at no common coordinate. If a study lost every cell there, that is the reason.
+fn nowhere(column: &Column) -> Refused {
+    let reason = "the two studies have values of it at no common coordinate";
+    let mut lost = ["older", "newer"].into_iter().zip(column.lost);
+    let all = lost.find(|(_, lost)| lost.planned > 0 && lost.cells == lost.planned);
+    match all {
+        Some((study, lost)) => {
+            let planned = lost.planned;
+            let reason = format!(
+                "{reason}: the {study} study has no value in any of its {planned} cells there"
+            );
+            (reason, Some(hints::CELLS))
+        }
+        None => (reason.to_owned(), Some(hints::VALUES)),
+    }
 }
 
 impl Column {
@@ -265,7 +347,7 @@ fn exchanged([older, newer]: &[Logs; 2], better: Direction, rule: &Rule) -> Opti
         let (newer, older) = (worse(&newer.units, by), worse(&older.units, 0.0));
         permutation_tails_welch(&newer, &older, ASSIGNMENTS, SEED)
     };
-    let ([_, none], [allowed, _]) = tails(0.0).zip(tails(log_margin(rule.threshold)))?;
+    let ([_, none], [allowed, _]) = tails(0.0).zip(tails(margin(better, rule.threshold)))?;
     Some([none, allowed])
 }
 
@@ -288,8 +370,9 @@ fn one(column: &Column, rule: &Rule) -> GateResult {
         exchanged: None,
         outcome: Outcome::Undecidable,
         reason: None,
+        hint: None,
     };
-    if column.same {
+    if column.same && column.empty.is_none() {
         return GateResult {
             worsening: Some(0.0),
             outcome: Outcome::Pass,
@@ -298,7 +381,10 @@ fn one(column: &Column, rule: &Rule) -> GateResult {
         };
     }
     match effect_of(column) {
-        Err(reason) => result.reason = Some(reason),
+        Err((reason, hint)) => {
+            result.reason = Some(reason);
+            result.hint = hint;
+        }
         Ok((effect, note)) => {
             result.reason = note;
             let exchanged = logs
@@ -309,7 +395,7 @@ fn one(column: &Column, rule: &Rule) -> GateResult {
                     Direction::Higher => Worse::Lower,
                     _ => Worse::Higher,
                 },
-                allowed: log_margin(rule.threshold),
+                allowed: margin(column.better, rule.threshold),
                 fails_above: 0.0,
                 alpha: rule.alpha,
             };
@@ -318,9 +404,9 @@ fn one(column: &Column, rule: &Rule) -> GateResult {
                 Direction::Higher => -effect.mean,
                 _ => effect.mean,
             };
-            result.worsening = Some(worse.exp_m1());
-            result.low = Some(regression.worsening.low.exp_m1());
-            result.high = Some(regression.worsening.high.exp_m1());
+            result.worsening = Some(share(column.better, worse));
+            result.low = Some(share(column.better, regression.worsening.low));
+            result.high = Some(share(column.better, regression.worsening.high));
             result.p = Some(match exchanged {
                 Some([worse, _]) => regression.p_worse.max(worse),
                 None => regression.p_worse,
@@ -356,13 +442,14 @@ fn units(column: &Column) -> Option<[Logs; 2]> {
         let variance = shared.iter().map(|sides| sides[side].rounding().powi(2));
         variance.sum::<f64>().sqrt() / shared.len().max(1) as f64
     });
-    let side = |(units, rounding): (BTreeMap<&str, Vec<f64>>, f64)| Logs {
+    let side = |units: BTreeMap<&str, Vec<f64>>, study: usize| Logs {
         labels: units.keys().map(|label| (*label).to_owned()).collect(),
         units: units.into_values().map(mean).collect(),
-        rounding,
+        rounding: rounding[study],
+        requests: column.requests.map(|requests| requests[study]),
     };
     let [older, newer] = apart;
-    Some([side((older, rounding[0])), side((newer, rounding[1]))])
+    Some([side(older, 0), side(newer, 1)])
 }
 
 #[cfg(test)]

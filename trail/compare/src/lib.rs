@@ -7,9 +7,12 @@
 mod dependence;
 mod documents;
 mod gate;
+mod hints;
+mod launches;
 mod numbers;
 pub mod operating;
 mod recipes;
+mod requests;
 mod results;
 mod side;
 mod surroundings;
@@ -42,8 +45,13 @@ pub struct Comparison {
     pub verdicts: Vec<VerdictChange>,
     /// Every measured result that both studies have, with the test of its change.
     pub results: Vec<ResultChange>,
-    /// Every column with a known better direction, over all coordinates: the input of a gate.
+    /// Every column with a known better direction, and every named one, over all coordinates: the input of a gate.
     pub gate: Vec<GateResult>,
+    /// That the units share launches, and what helps; `None` if they do not.
+    pub shared_launches: Option<String>,
+    /// The number of tables of cells that both studies have.
+    #[serde(skip)]
+    pub(crate) tables: usize,
     /// Numbers of the reports that differ.
     pub numbers: Vec<NumberChange>,
     /// The number of numbers that both reports have.
@@ -60,6 +68,24 @@ impl Comparison {
     pub fn outcome(&self) -> Outcome {
         gate::outcome(&self.gate)
     }
+
+    /// Returns how many results were tested, and share the level.
+    pub fn tested(&self) -> usize {
+        self.results.iter().filter(|r| r.p.is_some()).count()
+    }
+
+    /// Returns what helps against the undecidable columns of the gate, each remedy once.
+    pub fn remedies(&self) -> Vec<&'static str> {
+        let undecidable = self.gate.iter();
+        let undecidable = undecidable.filter(|g| g.outcome == Outcome::Undecidable);
+        let mut remedies: Vec<&'static str> = Vec::new();
+        for hint in undecidable.filter_map(|g| g.hint) {
+            if !remedies.contains(&hint) {
+                remedies.push(hint);
+            }
+        }
+        remedies
+    }
 }
 
 /// Compares an older study with a newer one.
@@ -68,14 +94,16 @@ impl Comparison {
 /// If a record or an artifact cannot be read.
 pub fn compare(a: &Side<'_>, b: &Side<'_>, rule: &Rule) -> Result<Comparison, CompareError> {
     let (numbers, numbers_compared) = numbers::changes(a, b)?;
-    let (results, columns) = results::changes(a, b, rule)?;
+    let changes = results::changes(a, b, rule)?;
     Ok(Comparison {
         recipes: recipes::changes(a, b),
         cells: recipes::cells(a, b),
         environment: documents::changes(a, b)?,
         verdicts: tables::verdicts(a, b)?,
-        results,
-        gate: gate::judge(&columns, rule),
+        gate: gate::judge(&changes.columns, rule),
+        results: changes.results,
+        shared_launches: changes.shared,
+        tables: changes.tables,
         numbers,
         numbers_compared,
     })

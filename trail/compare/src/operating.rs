@@ -361,6 +361,11 @@ impl Pair {
             unlike: None,
             lost,
             at,
+            named: false,
+            empty: None,
+            flattered: None,
+            note: None,
+            requests: None,
         }
     }
 }

@@ -6,9 +6,11 @@ use artifacts::Table;
 use contract::Better;
 use contract::uneven::{counts_of, unlike_counts};
 use serde::Serialize;
-use statistics::{Continuity, Sample, cliffs_delta, holm, mann_whitney_u};
+use statistics::{Continuity, Sample, cliffs_delta, holm, mann_whitney_u, tarone_family};
 
 use crate::gate::{Column, Lost};
+use crate::launches::Shared;
+use crate::requests::{Counts, Requests, is_share_of_requests};
 use crate::side::{CompareError, Side};
 use crate::surroundings::{Both, Surroundings};
 use crate::tables::keys;
@@ -136,21 +138,36 @@ pub struct ResultChange {
     /// Whether the test finds the newer study higher, whatever the means say; `None` if the test is impossible.
     #[serde(skip)]
     pub(crate) rises: Option<bool>,
+    /// The smallest p that the test could give with these units; 0 for a test without such a limit.
+    #[serde(skip)]
+    pub(crate) least: f64,
+    /// That the newer study lost more of its requests there, which the column does not count.
+    #[serde(skip)]
+    pub(crate) flattered: Option<String>,
     /// The verdict on the change.
     pub verdict: ChangeVerdict,
     /// The reason why it is undecidable.
     pub reason: Option<String>,
 }
 
+/// What two studies have in common.
+#[derive(Default)]
+pub(crate) struct Changes {
+    /// Every result that both studies have, with its test.
+    pub(crate) results: Vec<ResultChange>,
+    /// The columns over all their coordinates.
+    pub(crate) columns: Vec<Column>,
+    /// The number of tables of cells that both studies have.
+    pub(crate) tables: usize,
+    /// That the units share launches, and what helps.
+    pub(crate) shared: Option<String>,
+}
+
 /// Returns every result that both sides have, with its test, and the columns over all their coordinates.
-pub(crate) fn changes(
-    a: &Side<'_>,
-    b: &Side<'_>,
-    rule: &Rule,
-) -> Result<(Vec<ResultChange>, Vec<Column>), CompareError> {
+pub(crate) fn changes(a: &Side<'_>, b: &Side<'_>, rule: &Rule) -> Result<Changes, CompareError> {
     let replicates: Vec<String> = a.replicates().into_iter().chain(b.replicates()).collect();
     let (before, after) = (a.tables(&["analyze"])?, b.tables(&["analyze"])?);
-    let (mut results, mut pooled) = (Vec::new(), Vec::new());
+    let mut all = Changes::default();
     let (mut names, mut axes) = (BTreeSet::new(), BTreeSet::new());
     for (name, newer) in &after {
         let Some(older) = before.get(name) else {
@@ -163,6 +180,7 @@ pub(crate) fn changes(
         if !cells(newer) || !cells(older) {
             continue;
         }
+        all.tables += 1;
         names.extend(
             newer
                 .names()
@@ -171,9 +189,7 @@ pub(crate) fn changes(
         );
         let shared = keys(newer).into_iter();
         axes.extend(shared.filter(|axis| keys(older).contains(axis)));
-        let of_table = table_changes([a, b], rule, &replicates, name, [older, newer])?;
-        results.extend(of_table.0);
-        pooled.extend(of_table.1);
+        table_changes([a, b], rule, &replicates, name, [older, newer], &mut all)?;
     }
     if let Some(column) = rule.columns.iter().find(|c| !names.contains(*c)) {
         return Err(CompareError::Column {
@@ -188,19 +204,24 @@ pub(crate) fn changes(
             names: axes.into_iter().collect(),
         });
     }
-    judge(&mut results, rule);
-    Ok((results, pooled))
+    // A named column without values has a line, unless another table has values of it.
+    let valued = all.columns.iter().filter(|c| c.empty.is_none());
+    let valued: BTreeSet<String> = valued.map(|c| c.name.clone()).collect();
+    all.columns
+        .retain(|c| c.empty.is_none() || !valued.contains(&c.name));
+    judge(&mut all.results, rule);
+    Ok(all)
 }
 
-/// Returns the changes of one table and its columns over all coordinates.
+/// Adds the changes of one table and its columns over all coordinates.
 fn table_changes(
     [a, b]: [&Side<'_>; 2],
     rule: &Rule,
     replicates: &[String],
     name: &str,
     [older, newer]: [&Table; 2],
-) -> Result<(Vec<ResultChange>, Vec<Column>), CompareError> {
-    let (mut results, mut pooled) = (Vec::new(), Vec::new());
+    all: &mut Changes,
+) -> Result<(), CompareError> {
     let axes = Axes::new(&rule.unit, replicates, [older, newer]);
     let same = a.output(name).is_some() && a.output(name) == b.output(name);
     let both = Both {
@@ -216,6 +237,14 @@ fn table_changes(
     // A small difference shows only over all cells, another one only at its own coordinate.
     let unlike = if same { None } else { both.unlike(None) };
     let mut at_one: BTreeMap<String, Option<String>> = BTreeMap::new();
+    let counts = Counts::new([older, newer], &both.places);
+    let shared = match same {
+        true => None,
+        false => Shared::of([a, b], name, &axes.units)?,
+    };
+    if let Some(shared) = &shared {
+        all.shared = Some(shared.with_remedy());
+    }
     for column in columns(older, newer, rule) {
         let unit = newer.unit(&column);
         let uneven = if same {
@@ -233,8 +262,14 @@ fn table_changes(
             unlike: unlike.clone(),
             at: Vec::new(),
             lost: [Lost::default(); 2],
+            named: rule.columns.contains(&column),
+            empty: None,
+            flattered: counts.flatters(&column, None),
+            note: shared.as_ref().map(Shared::note),
+            requests: is_share_of_requests(&column).then(|| counts.at(None)),
         };
         let (was, is) = (axes.values(older, &column), axes.values(newer, &column));
+        let any_value = !is.is_empty();
         let unlike = unlike.or_else(|| match same {
             true => None,
             false => axes.on_unlike_labels([&was, &is]),
@@ -259,17 +294,43 @@ fn table_changes(
                     .clone(),
                 everywhere => everywhere.clone(),
             };
-            let place = (at, unit.clone(), unlike);
-            results.extend(result(&whole, place, &sides, rule));
+            let requests = whole.requests.is_some().then(|| counts.at(Some(&at)));
+            let flattered = counts.flatters(&column, Some(&at));
+            let here = Here {
+                at,
+                unit: unit.clone(),
+                unlike,
+                flattered,
+                requests,
+            };
+            all.results.extend(result(&whole, here, &sides, rule));
             whole.at.push(sides);
         }
         // A quantile that too few requests can support is null everywhere. A column that only the newer study lacks
-        // does not pass.
-        if !was.is_empty() {
-            pooled.push(whole);
+        // does not pass, and neither does a named one without values.
+        if was.is_empty() {
+            whole.empty = Some(match any_value {
+                true => "the older study has no value of it".to_owned(),
+                false => "no value in either study".to_owned(),
+            });
+        }
+        if !was.is_empty() || whole.named {
+            all.columns.push(whole);
         }
     }
-    Ok((results, pooled))
+    Ok(())
+}
+
+/// The place of a result, and what holds there.
+struct Here {
+    at: String,
+    unit: Option<String>,
+    /// The differences in conditions between the cells of the two studies.
+    unlike: Option<String>,
+    /// That the newer study lost more of its requests.
+    flattered: Option<String>,
+    /// The requests of each study, if the column is the share of answered ones.
+    requests: Option<[Requests; 2]>,
 }
 
 fn columns(a: &Table, b: &Table, rule: &Rule) -> Vec<String> {
@@ -296,56 +357,71 @@ fn uneven(column: &str, tables: [&Table; 2]) -> Option<String> {
     unlike_counts(p, ["the older study", "the newer study"], &counts)
 }
 
-fn result(
-    column: &Column,
-    (at, unit, unlike): (String, Option<String>, Option<String>),
-    [a, b]: &[Values; 2],
-    rule: &Rule,
-) -> Option<ResultChange> {
+fn result(column: &Column, here: Here, [a, b]: &[Values; 2], rule: &Rule) -> Option<ResultChange> {
     let (mean_a, mean_b) = (a.mean()?, b.mean()?);
-    let tested = match (column.replicated, unlike) {
+    let tested = match (column.replicated, here.unlike) {
         (false, _) => Err(no_units()),
         (true, Some(unlike)) => Err(unlike),
-        (true, None) => tested(&column.name, [a, b], rule),
+        (true, None) => tested(&column.name, [a, b], here.requests, rule),
     };
     Some(ResultChange {
         table: column.table.clone(),
-        at,
+        at: here.at,
         column: column.name.clone(),
         better: column.better,
-        unit,
+        unit: here.unit,
         n_a: a.n(),
         n_b: b.n(),
         mean_a,
         mean_b,
         change: (mean_a != 0.0).then(|| mean_b / mean_a - 1.0),
-        p: tested.as_ref().ok().map(|test| test.0),
+        p: tested.as_ref().ok().map(|test| test.p),
         holm_p: None,
-        rises: tested.as_ref().ok().map(|test| test.1),
+        rises: tested.as_ref().ok().map(|test| test.rises),
+        least: tested.as_ref().map_or(0.0, |test| test.least),
+        flattered: here.flattered,
         verdict: ChangeVerdict::Undecidable,
         reason: tested.err(),
     })
 }
 
-/// Returns the p value of the test of one result and whether the test finds the newer study higher, or the reason why the test
-/// is impossible.
-fn tested(column: &str, [a, b]: [&Values; 2], rule: &Rule) -> Result<(f64, bool), String> {
+/// The test of one result.
+struct Tested {
+    p: f64,
+    /// Whether it finds the newer study higher.
+    rises: bool,
+    /// The smallest p that it could give with these units.
+    least: f64,
+}
+
+/// Tests one result, or returns the reason why the test is impossible.
+fn tested(
+    column: &str,
+    [a, b]: [&Values; 2],
+    requests: Option<[Requests; 2]>,
+    rule: &Rule,
+) -> Result<Tested, String> {
     match rule.test {
         Test::Welch => {
-            let logs = |side: &Values| {
+            let logs = |side: &Values, study: usize| {
                 let (labels, units) = side.logs()?.into_iter().unzip::<&str, f64, Vec<_>, _>();
                 Some(Logs {
                     labels: labels.into_iter().map(str::to_owned).collect(),
                     units,
                     rounding: side.rounding(),
+                    requests: requests.map(|requests| requests[study]),
                 })
             };
-            let (older, newer) = logs(a).zip(logs(b)).ok_or_else(|| {
+            let (older, newer) = logs(a, 0).zip(logs(b, 1)).ok_or_else(|| {
                 let both = a.by_unit.values().chain(b.by_unit.values());
                 without_ratio(column, &both.copied().collect::<Vec<_>>())
             })?;
             let effect = effect(&older, &newer)?.0;
-            Ok((effect.p, effect.mean > 0.0))
+            Ok(Tested {
+                p: effect.p,
+                rises: effect.mean > 0.0,
+                least: 0.0,
+            })
         }
         Test::MannWhitney => {
             let sample = |side: &Values| Sample::new(side.by_unit.values().copied());
@@ -363,13 +439,44 @@ fn tested(column: &str, [a, b]: [&Values; 2], rule: &Rule) -> Result<(f64, bool)
                     test.least
                 ));
             }
-            Ok((test.p, cliffs_delta(&newer, &older) > 0.0))
+            Ok(Tested {
+                p: test.p,
+                rises: cliffs_delta(&newer, &older) > 0.0,
+                least: test.least,
+            })
         }
+    }
+}
+
+/// Withdraws the tests that cannot reject among so many results. The others share the level (Tarone's family).
+fn withdraw(results: &mut [ResultChange], rule: &Rule) {
+    let tested: Vec<usize> = (0..results.len())
+        .filter(|i| results[*i].p.is_some())
+        .collect();
+    let least: Vec<f64> = tested.iter().map(|i| results[*i].least).collect();
+    let members = tarone_family(&least, rule.alpha);
+    let m = tested.len();
+    for (i, _) in tested
+        .into_iter()
+        .zip(members)
+        .filter(|(_, member)| !member)
+    {
+        let result = &mut results[i];
+        result.reason = Some(format!(
+            "the smallest p of {} and {} units is {:.3}, and {:.3} after Holm's adjustment over {m} results: the test cannot \
+             reject",
+            result.n_a,
+            result.n_b,
+            result.least,
+            (result.least * m as f64).min(1.0)
+        ));
+        (result.p, result.rises) = (None, None);
     }
 }
 
 /// Adjusts the p values of all results tested together, and sets the verdict on each change.
 fn judge(results: &mut [ResultChange], rule: &Rule) {
+    withdraw(results, rule);
     let tested: Vec<usize> = (0..results.len())
         .filter(|i| results[*i].p.is_some())
         .collect();
@@ -386,6 +493,12 @@ fn judge(results: &mut [ResultChange], rule: &Rule) {
         result.verdict = match (result.better, rises) {
             _ if !large || p > rule.alpha => ChangeVerdict::NoEvidence,
             _ if opposed => ChangeVerdict::Undecidable,
+            (Direction::Unknown, _) | (Direction::Higher, true) | (Direction::Lower, false)
+                if result.flattered.is_some() =>
+            {
+                result.reason.clone_from(&result.flattered);
+                ChangeVerdict::Undecidable
+            }
             (Direction::Unknown, _) => ChangeVerdict::Changed,
             (Direction::Higher, true) | (Direction::Lower, false) => ChangeVerdict::Improvement,
             _ => ChangeVerdict::Regression,

@@ -13,6 +13,9 @@ use pipeline::Media;
 use crate::side::{CompareError, Side};
 use crate::tables::row_key;
 
+/// How the reason begins that conditions differ.
+pub(crate) const UNLIKE: &str = "the studies were measured under different conditions";
+
 /// The load cells behind each row of a table, with the conditions sampled during them.
 pub(crate) struct Surroundings {
     side: &'static str,
@@ -102,17 +105,12 @@ impl Both<'_> {
         let mut differences = compared(&measured.collect::<Vec<_>>(), ALPHA, self.may_differ);
         differences.retain(|condition| condition.differs);
         let text: Vec<String> = differences.iter().map(Compared::text).collect();
-        (!text.is_empty()).then(|| {
-            format!(
-                "the studies were measured under different conditions: {}",
-                text.join("; ")
-            )
-        })
+        (!text.is_empty()).then(|| format!("{UNLIKE}: {}", text.join("; ")))
     }
 }
 
 /// Returns each row of a table with its source load cells.
-fn cells(side: &Side<'_>, table: &str) -> Result<Vec<(usize, String)>, CompareError> {
+pub(crate) fn cells(side: &Side<'_>, table: &str) -> Result<Vec<(usize, String)>, CompareError> {
     let name = format!("{table}.lineage");
     let Some(digest) = side.output(&name) else {
         return Ok(Vec::new());

@@ -1,5 +1,7 @@
 //! Comparisons of studies with planted changes.
 
+mod limits;
+
 use std::collections::BTreeMap;
 
 use artifacts::{Column, Digest, Scalar, Store, Table};
@@ -20,6 +22,10 @@ struct Study {
     verdict: &'static str,
     /// The share of the processors that other programs used, per repetition; empty if nothing was sampled.
     foreign: Vec<f64>,
+    /// The answered requests of 100, per repetition; empty if the table does not count them.
+    answered: Vec<i64>,
+    /// Whether the rows are drawn from a model, whose launch all repetitions share.
+    simulated: bool,
 }
 
 impl Default for Study {
@@ -31,6 +37,8 @@ impl Default for Study {
             engine: "1.0",
             verdict: "different",
             foreign: Vec::new(),
+            answered: Vec::new(),
+            simulated: false,
         }
     }
 }
@@ -154,6 +162,14 @@ fn cell(
     }
 }
 
+/// Returns the parameters of a load.
+fn of_load(study: &Study) -> Json {
+    match study.simulated {
+        true => json!({"requests": 8, "simulate": {"server": {"slots": 8}, "slowdown": 1.0}}),
+        false => json!({"requests": 8}),
+    }
+}
+
 fn lock(store: &Store, study: &Study) -> Lock {
     let none = || Coordinates(Vec::new());
     let descriptor =
@@ -181,7 +197,7 @@ fn lock(store: &Store, study: &Study) -> Lock {
             store,
             "ladder",
             &at,
-            recipe("load", json!({"requests": 8}), rep(n)),
+            recipe("load", of_load(study), rep(n)),
             study.foreign.get(n).map_or_else(Vec::new, |f| sampled(*f)),
         )
     });
@@ -192,13 +208,24 @@ fn lock(store: &Store, study: &Study) -> Lock {
             rows.push((n, r as i64 + 1, *x, *y));
         }
     }
+    let mut columns = vec![
+        Column::int("concurrency", rows.iter().map(|r| Some(r.0))),
+        Column::int("rep", rows.iter().map(|r| Some(r.1))),
+        Column::float("output_throughput", rows.iter().map(|r| Some(r.2))).unit("tok/s"),
+        Column::float("ttft_ms_p50", rows.iter().map(|r| Some(r.3))).unit("ms"),
+        Column::float("ttft_ms_p99", rows.iter().map(|_| None)).unit("ms"),
+        Column::float("prefix_share", rows.iter().map(|r| Some(1.0 / r.2))).unit("1"),
+    ];
+    if !study.answered.is_empty() {
+        let answered = rows.iter().map(|r| study.answered[r.1 as usize - 1]);
+        let answered: Vec<i64> = answered.collect();
+        columns.push(Column::int("n_rows", rows.iter().map(|_| Some(100))));
+        columns.push(Column::int("n_ok", answered.iter().copied().map(Some)));
+        let share = answered.iter().map(|n| Some(*n as f64 / 100.0));
+        columns.push(Column::float("ok_rate", share).unit("1"));
+    }
     let cells = Table::with_metadata(
-        vec![
-            Column::int("concurrency", rows.iter().map(|r| Some(r.0))),
-            Column::int("rep", rows.iter().map(|r| Some(r.1))),
-            Column::float("output_throughput", rows.iter().map(|r| Some(r.2))).unit("tok/s"),
-            Column::float("ttft_ms_p50", rows.iter().map(|r| Some(r.3))).unit("ms"),
-        ],
+        columns,
         &[
             ("keys", "concurrency,rep"),
             ("level", "cell"),

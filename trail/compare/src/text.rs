@@ -132,7 +132,8 @@ impl Comparison {
             )
         });
         let same = match self.results.len() {
-            0 => "no table of cells is in both studies".to_owned(),
+            0 if self.tables == 0 => "no table of cells is in both studies".to_owned(),
+            0 => "no result is in both studies: at no coordinate do both have a value".to_owned(),
             n => format!("no change is shown beyond the threshold in any of {n} results"),
         };
         section(
@@ -146,7 +147,11 @@ impl Comparison {
             &lines.collect::<Vec<_>>(),
         )?;
         let given = self.undecidable(f)?;
-        self.gate(f, given)
+        self.gate(f, given)?;
+        match &self.shared_launches {
+            Some(shared) => writeln!(f, "    note: {shared}"),
+            None => Ok(()),
+        }
     }
 
     /// Writes how many results cannot be judged, and why. Returns the reason if it is the same for all results.

@@ -9,10 +9,14 @@ use artifacts::{Scalar, Table};
 use contract::NotReplicated;
 use pipeline::Coordinates;
 use pipeline::design::BLOCK;
-use statistics::{Sample, rounding_of_logs, unit_effect_rounded};
+use statistics::{
+    LEAST_UNITS, Sample, Spread, UnitEffect, rounding_of_logs, share_interval, student_critical,
+    student_two_sided, unit_effect_rounded,
+};
 
 use crate::dependence::{Noted, counted};
 use crate::gate::Lost;
+use crate::requests::Requests;
 use crate::tables::{keys, row_key};
 
 /// Explains why nothing can be judged without units.
@@ -209,15 +213,52 @@ pub(crate) struct Logs {
     pub(crate) labels: Vec<String>,
     pub(crate) units: Vec<f64>,
     pub(crate) rounding: f64,
+    /// The requests behind the units, if their values are shares of them.
+    pub(crate) requests: Option<Requests>,
 }
 
 /// Returns the log ratio of the newer over the older units, with a note if they resemble each other, or the reason why there
 /// is none.
 pub(crate) fn effect(older: &Logs, newer: &Logs) -> Result<Noted, String> {
     let side = |name: &str, logs: &Logs| {
-        unit_effect_rounded(&logs.units, logs.rounding)
-            .map_err(|refusal| format!("the {name} study: {refusal}"))
+        let effect =
+            of_requests(logs).map_or_else(|| unit_effect_rounded(&logs.units, logs.rounding), Ok);
+        effect.map_err(|refusal| format!("the {name} study: {refusal}"))
     };
     let effects = (side("newer", newer)?, side("older", older)?);
     counted([older, newer], [&effects.1, &effects.0])
+}
+
+/// The level of each end of the interval of a share that is the same in all units.
+const TAIL: f64 = 0.05;
+
+/// Returns the effect of units that all have the same share of answered requests, such as all of them. Launches then show no
+/// spread, but the number of requests limits how many others could fail (Clopper & Pearson). The standard error is such that
+/// the lower bound is theirs. `None` if the units differ, or are too few, or no request was answered.
+fn of_requests(logs: &Logs) -> Option<UnitEffect> {
+    let n = logs.units.len();
+    let Requests { all, answered } = logs.requests?;
+    if n < LEAST_UNITS || answered < 1.0 {
+        return None;
+    }
+    let mean = *logs.units.first()?;
+    let same = logs.units.iter().all(|log| (log - mean).abs() < 1e-9);
+    if !same {
+        return None;
+    }
+    let low = share_interval(answered as u64, all as u64, 1.0 - 2.0 * TAIL).low;
+    let df = (n - 1) as f64;
+    let error = ((answered / all).ln() - low.ln()) / student_critical(TAIL, df);
+    let t = mean / error;
+    Some(UnitEffect {
+        n,
+        mean,
+        sd: error * (n as f64).sqrt(),
+        spread: Spread::WithRounding,
+        error,
+        df,
+        t,
+        p: student_two_sided(t, df),
+        sign_flip_p: None,
+    })
 }

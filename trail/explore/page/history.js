@@ -62,7 +62,7 @@ function overCommits(study, found, shown, parameters, again) {
   const series = only ? [only] : every.slice(0, MOST_SERIES);
   const changed = every.filter((s) => s.points.some((p) => p.change !== null));
   const step = (s, p) => (s.ratios ? `${p.change > 1 ? "+" : "−"}${digits(Math.abs(p.change - 1) * 100, 3)} %` : `${p.change > 0 ? "+" : "−"}${digits(Math.abs(p.change), 3)}`);
-  const told = (s, p) => `${s.name ? `${s.name}, ` : ""}commit ${commits[p.commit].id} of ${commits[p.commit].day}: ${digits(p.value)}${found.unit && found.unit !== "1" ? ` ${found.unit}` : ""}, median of ${plural(p.rows, "row")}${p.change === null ? "" : `; a new level begins, ${step(s, p)}`}`;
+  const told = (s, p) => `${s.name ? `${s.name}, ` : ""}commit ${commits[p.commit].id} of ${commits[p.commit].day}: ${digits(p.value)}${found.unit && found.unit !== "1" ? ` ${found.unit}` : ""}, median of ${plural(p.rows, "row")}${p.same_measurement ? ", the measurement of the value before" : ""}${p.change === null ? "" : `; a new level begins, ${step(s, p)}`}`;
   const picture = (width) => plotOf([{
     lines: series.map((s, i) => ({ series: i, points: s.points.map((p) => [p.commit + 1, p.value]) })),
     marks: series.flatMap((s, i) => s.points.map((p) => ({ series: i, x: p.commit + 1, y: p.value, hollow: p.change === null, title: told(s, p), text: p.change === null ? null : step(s, p) }))),
@@ -72,7 +72,7 @@ function overCommits(study, found, shown, parameters, again) {
   draw();
   let known = shown.clientWidth;
   new ResizeObserver(() => { if (Math.abs(shown.clientWidth - known) > 8) { known = shown.clientWidth; draw(); } }).observe(shown);
-  const rows = every.flatMap((s) => s.points.map((p) => [s.name, commits[p.commit].day, commits[p.commit].id, p.value, p.rows, p.change === null ? null : step(s, p), commits[p.commit].subject]));
+  const rows = every.flatMap((s) => s.points.map((p) => [s.name, commits[p.commit].day, commits[p.commit].id, p.value, p.rows, p.change !== null ? step(s, p) : p.same_measurement ? "same measurement" : null, commits[p.commit].subject]));
   const columns = ["series", "day", "commit", `${found.column}${unit}`, "rows", "new level", "message"];
   return [
     h("p", {}, changed.length ? `A new level begins in ${changed.length} of ${plural(every.length, "series", "series")}.` : every.length === 1 ? `${every[0].judgement.replace(/^./, (c) => c.toUpperCase())}.` : `No new level in any of ${plural(every.length, "series", "series")} that can be judged.`,

@@ -1,9 +1,11 @@
 //! A figure over the commits of a lock, with change points.
 
+mod measured;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use artifacts::{Store, Table, counted};
+use artifacts::{Digest, Store, Table, counted};
 use pipeline::Coordinates;
 use pipeline::design::BLOCK;
 use pipeline::lock::Lock;
@@ -12,6 +14,7 @@ use query::{Limits, QueryError};
 use serde_json::json;
 use statistics::{LEAST_FOR_A_CHANGE, Sample};
 
+use self::measured::{Behind, Measured, are_one};
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::commits::{Commit, GitError, commits, lock_at};
 use crate::error::Failure;
@@ -49,6 +52,8 @@ pub struct Point {
     pub value: f64,
     /// The number of rows behind the median.
     pub rows: usize,
+    /// Whether it rests on the measurements of the value before it. It then tells nothing new, and is not tested.
+    pub again: bool,
     /// If a new level begins here, its ratio to the previous one, or its difference if some value is not positive.
     pub change: Option<f64>,
 }
@@ -58,7 +63,7 @@ pub struct Point {
 pub enum Judged {
     /// The number of change points.
     Changes(usize),
-    /// The number of values, which are too few to show a change.
+    /// The number of values with measurements of their own, which are too few to show a change.
     TooFew(usize),
 }
 
@@ -106,10 +111,17 @@ impl History {
             Judged::Changes(n) => {
                 format!("{} at a level of 5 %{shared}", counted(n, "change point"))
             }
-            Judged::TooFew(n) => format!(
-                "undecidable: {n} {} a value, and a change point needs {LEAST_FOR_A_CHANGE}",
-                if n == 1 { "commit has" } else { "commits have" }
-            ),
+            Judged::TooFew(n) => {
+                let all = series.points.len();
+                let repeated = match all - n {
+                    0 => String::new(),
+                    _ => format!(" in {}", counted(all, "commit")),
+                };
+                format!(
+                    "undecidable: {}{repeated}, and a change point needs {LEAST_FOR_A_CHANGE}",
+                    counted(n, "measurement")
+                )
+            }
         }
     }
 }
@@ -121,6 +133,7 @@ impl History {
 pub fn history(followed: &Followed<'_>, store: &Store) -> Result<History, GitError> {
     let commits = commits(followed.lock, followed.most)?;
     let mut points: BTreeMap<String, Vec<Point>> = BTreeMap::new();
+    let mut last: BTreeMap<String, Behind> = BTreeMap::new();
     let mut unit = None;
     let mut notes: Vec<(String, String)> = Vec::new();
     for (i, commit) in commits.iter().enumerate() {
@@ -132,17 +145,22 @@ pub fn history(followed: &Followed<'_>, store: &Store) -> Result<History, GitErr
         match lock.and_then(|lock| at(followed, &lock, store)) {
             Ok((values, own_unit)) => {
                 unit = own_unit.or(unit);
-                for (name, values) in values {
+                for (name, (values, behind)) in values {
                     // Every series has values, and all of them are finite.
                     let Ok(sample) = Sample::new(values) else {
                         continue;
                     };
-                    points.entry(name).or_default().push(Point {
+                    let again = last.get(&name).is_some_and(|last| are_one(last, &behind));
+                    points.entry(name.clone()).or_default().push(Point {
                         commit: i,
                         rows: sample.len(),
                         value: sample.median(),
+                        again,
                         change: None,
                     });
+                    if !again {
+                        last.insert(name, behind);
+                    }
                 }
             }
             Err(why) if notes.iter().any(|(_, other)| *other == why) => {}
@@ -150,7 +168,8 @@ pub fn history(followed: &Followed<'_>, store: &Store) -> Result<History, GitErr
         }
     }
     // The series share the level.
-    let tested = |points: &&Vec<Point>| points.len() >= LEAST_FOR_A_CHANGE;
+    let own = |points: &[Point]| points.iter().filter(|p| !p.again).count();
+    let tested = |points: &&Vec<Point>| own(points) >= LEAST_FOR_A_CHANGE;
     let tests = points.values().filter(tested).count().max(1);
     let series = points.into_iter().map(|(name, mut points)| {
         let judged = mark(&mut points, LEVEL / tests as f64);
@@ -168,8 +187,8 @@ pub fn history(followed: &Followed<'_>, store: &Store) -> Result<History, GitErr
     })
 }
 
-/// The values of each series at a commit, and their unit.
-type Values = (BTreeMap<String, Vec<f64>>, Option<String>);
+/// The values of each series at a commit with what they rest on, and their unit.
+type Values = (BTreeMap<String, (Vec<f64>, Behind)>, Option<String>);
 
 /// Reads the figure from the results that the lock of a commit names.
 fn at(followed: &Followed<'_>, lock: &Lock, store: &Store) -> Result<Values, String> {
@@ -185,11 +204,15 @@ fn at(followed: &Followed<'_>, lock: &Lock, store: &Store) -> Result<Values, Str
     })?;
     let numbers = answer.float(column);
     let numbers = numbers.map_err(|_| not_a_figure(table, &answer, column))?;
-    let labels = labels_of(lock, &answer, column);
+    let entry = catalogue.tables.get(table);
+    let keys = entry.map_or_else(Vec::new, |entry| keys_of(&entry.sample.digest, store));
+    let labels = labels_of(lock, &answer, column, &keys, store);
     if let Some((unknown, _)) = followed.only.iter().find(|(name, _)| !answer.has(name)) {
         return Err(not_a_figure(table, &answer, unknown));
     }
-    let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let stage = entry.map_or(table, |entry| entry.stage.name.as_str());
+    let measured = Measured::read(lock, store, stage);
+    let mut values: BTreeMap<String, (Vec<f64>, Behind)> = BTreeMap::new();
     for (row, value) in numbers.into_iter().enumerate() {
         let text = |name: &str| {
             answer
@@ -202,7 +225,14 @@ fn at(followed: &Followed<'_>, lock: &Lock, store: &Store) -> Result<Values, Str
         };
         if (followed.only.iter()).all(|(name, label)| text(name) == *label) {
             let name: Vec<String> = labels.iter().map(|l| format!("{l}={}", text(l))).collect();
-            values.entry(name.join(",")).or_default().push(value);
+            let behind = || {
+                let own = labels.iter().map(|l| (l.clone(), text(l)));
+                let selected = followed.only.iter().cloned();
+                measured.behind(&own.chain(selected).collect::<Vec<_>>())
+            };
+            let here = values.entry(name.join(","));
+            let here = here.or_insert_with(|| (Vec::new(), behind()));
+            here.0.push(value);
         }
     }
     match followed.only {
@@ -239,24 +269,44 @@ fn no_such_rows(followed: &Followed<'_>, table: &Table) -> String {
     }
 }
 
-/// Returns the columns that distinguish series: texts that name a metric, and axes other than replicates.
-fn labels_of(lock: &Lock, table: &Table, column: &str) -> Vec<String> {
+/// Returns the columns that distinguish the rows of a table, as it declares them; none if it does not.
+fn keys_of(table: &Digest, store: &Store) -> Vec<String> {
+    let bytes = store.get(table).ok();
+    let table = bytes.and_then(|bytes| Table::from_parquet(bytes).ok());
+    let keys = table.and_then(|table| table.metadata("keys"));
+    let keys = keys.unwrap_or_default();
+    let keys = keys.split(',').filter(|key| !key.is_empty());
+    keys.map(str::to_owned).collect()
+}
+
+/// Returns the columns that distinguish series: the keys of the table, and axes, but no replicates. Rows that differ in
+/// anything else than replicates are no repetitions, and have no common median.
+fn labels_of(
+    lock: &Lock,
+    table: &Table,
+    column: &str,
+    keys: &[String],
+    store: &Store,
+) -> Vec<String> {
     let mut axes: Vec<String> = Vec::new();
     for cell in lock.stages.iter().flat_map(|stage| &stage.cells) {
         let at: Coordinates = cell.coordinates.parse().unwrap_or_default();
         axes.extend(at.0.into_iter().map(|(axis, _)| axis));
     }
-    let repeats = [BLOCK, "rep", "repetition"];
+    let mut repeats = Measured::replicates(lock, store);
+    repeats.extend([BLOCK, "rep", "repetition"].map(str::to_owned));
     let tells = |name: &String| {
         name != column
-            && !repeats.contains(&name.as_str())
-            && (axes.contains(name) || name == "metric")
+            && !repeats.contains(name)
+            && (axes.contains(name) || keys.contains(name) || name == "metric")
     };
     table.names().into_iter().filter(tells).collect()
 }
 
-/// Marks where a new level begins; if all values are positive, uses levels of their logarithms.
+/// Marks where a new level begins; if all values are positive, uses levels of their logarithms. Values without
+/// measurements of their own are left out: a repeated value looks like a level without noise.
 fn mark(points: &mut [Point], level: f64) -> Judged {
+    let mut points: Vec<&mut Point> = points.iter_mut().filter(|p| !p.again).collect();
     let positive = points.iter().all(|p| p.value > 0.0);
     let values: Vec<f64> = points
         .iter()
@@ -264,7 +314,7 @@ fn mark(points: &mut [Point], level: f64) -> Judged {
         .collect();
     // Values that were rounded to the same step may differ by less than they seem to.
     let step = statistics::resolution(points.iter().map(|p| p.value)).unwrap_or(0.0);
-    let relative = |p: &Point| if positive { step / p.value } else { step };
+    let relative = |p: &&mut Point| if positive { step / p.value } else { step };
     let rounding = points
         .iter()
         .map(|p| relative(p).powi(2) / 12.0)
@@ -303,7 +353,7 @@ pub(crate) fn reply(lock: &Path, ask: &Ask, store: &Store) -> Result<Reply, Fail
     let series = answer.series.iter().map(|s| {
         let points = s.points.iter();
         let points = points.map(
-            |p| json!({"commit": p.commit, "value": p.value, "rows": p.rows, "change": p.change}),
+            |p| json!({"commit": p.commit, "value": p.value, "rows": p.rows, "same_measurement": p.again, "change": p.change}),
         );
         json!({
             "name": s.name, "points": points.collect::<Vec<_>>(), "ratios": s.is_positive(),
@@ -317,4 +367,74 @@ pub(crate) fn reply(lock: &Path, ask: &Ask, store: &Store) -> Result<Reply, Fail
         "commits": answer.commits, "series": series.collect::<Vec<_>>(), "notes": notes.collect::<Vec<_>>(),
     });
     Ok(Reply::json(&value, Freshness::Tagged))
+}
+
+#[cfg(test)]
+mod tests {
+    use artifacts::Column;
+    use pipeline::CellStatus;
+    use pipeline::lock::{LockCell, LockClass, LockStage};
+
+    use super::*;
+
+    #[test]
+    fn a_repeated_value_is_no_level() {
+        let point = |i: usize, value: f64, again: bool| Point {
+            commit: i,
+            value,
+            rows: 1,
+            again,
+            change: None,
+        };
+        // Four measurements, each of which three commits repeat.
+        let values = [100.0, 103.0, 98.0, 101.0].into_iter().enumerate();
+        let mut points: Vec<Point> = values
+            .flat_map(|(m, value)| [0, 1, 2].map(|i| point(3 * m + i, value, i > 0)))
+            .collect();
+        assert_eq!(mark(&mut points, LEVEL), Judged::TooFew(4));
+        assert!(points.iter().all(|p| p.change.is_none()));
+        // Measured anew at each commit, they are tested.
+        points.iter_mut().for_each(|p| p.again = false);
+        assert!(matches!(mark(&mut points, LEVEL), Judged::Changes(_)));
+    }
+
+    #[test]
+    fn every_key_but_replicates_makes_a_series_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let table = Table::with_metadata(
+            vec![
+                Column::int("clients", [Some(1)]),
+                Column::int("block", [Some(1)]),
+                Column::text("objective", [Some("lax")]),
+                Column::float("pass_rate", [Some(0.5)]),
+            ],
+            &[("keys", "clients,block,objective")],
+        );
+        let table = table.unwrap();
+        let digest = store.put(&table.to_parquet().unwrap()).unwrap();
+        let keys = keys_of(&digest, &store);
+        assert_eq!(keys, ["clients", "block", "objective"]);
+        let cell = LockCell {
+            coordinates: "clients=1,block=1".to_owned(),
+            status: CellStatus::Ok,
+            key: None,
+            record: None,
+            outputs: Some(Digest::of(b"rows")),
+            reason: None,
+            earlier: Vec::new(),
+        };
+        let lock = Lock {
+            experiment: "h".to_owned(),
+            profile: None,
+            seed: 1,
+            stages: vec![LockStage {
+                name: "load".to_owned(),
+                class: LockClass::Measurement,
+                cells: vec![cell],
+            }],
+        };
+        let labels = labels_of(&lock, &table, "pass_rate", &keys, &store);
+        assert_eq!(labels, ["clients", "objective"]);
+    }
 }

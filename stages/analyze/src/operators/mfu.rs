@@ -10,9 +10,12 @@ use crate::columns::Columns;
 use crate::frame::{Frame, Spec, spans};
 use crate::operator::{Context, Draft, Scope, TypedOperator, at, unless};
 use crate::operators::of_row::{OfRow, above_zero, counted};
-use crate::operators::units::{WHY, interval_beside};
+use crate::operators::units::interval_beside;
 
 pub(crate) struct Mfu;
+
+/// The description of the column with the reason.
+const WHY: &str = "why the interval is withheld, or cut off at 0; null if it is neither";
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -98,6 +101,26 @@ impl Work {
     fn share(&self, rate: f64) -> Option<f64> {
         Some(2.0 * self.parameters? * rate / self.peak?)
     }
+
+    /// Returns the lower end of the interval. No device computes less than nothing.
+    fn low(&self) -> Option<f64> {
+        Some(self.share(self.interval.as_ref().ok()?.0)?.max(0.0))
+    }
+
+    fn high(&self) -> Option<f64> {
+        self.share(self.interval.as_ref().ok()?.1)
+    }
+
+    /// Returns why the interval is withheld, or not that of the throughput.
+    fn why(&self, column: &str) -> Option<String> {
+        match &self.interval {
+            Err(why) => Some(why.clone()),
+            Ok((low, _)) if *low < 0.0 && self.low().is_some() => Some(format!(
+                "the interval of {column} reaches below 0, so mfu_low is cut off at 0"
+            )),
+            Ok(_) => None,
+        }
+    }
 }
 
 fn columns(spec: &Spec, given: &Parameters) -> Columns<'static, Work> {
@@ -115,6 +138,7 @@ fn columns(spec: &Spec, given: &Parameters) -> Columns<'static, Work> {
         device.unwrap_or_default()
     );
     let tokens = given.tokens();
+    let column = name.clone();
     let end = |which: IntervalEnd| {
         let note = which.of(format!(
             "the interval of mfu, at the same end of that of {name}"
@@ -142,15 +166,15 @@ fn columns(spec: &Spec, given: &Parameters) -> Columns<'static, Work> {
             Spec::float("mfu", "1", "achieved_flops ÷ peak_flops").at_level(spec.interval_level),
             |w| Some(w.achieved()? / w.peak?),
         )
-        .with(Spec::float("mfu_low", "1", end(IntervalEnd::Lower)), |w| {
-            w.share(w.interval.as_ref().ok()?.0)
-        })
-        .with(Spec::float("mfu_high", "1", end(IntervalEnd::Upper)), |w| {
-            w.share(w.interval.as_ref().ok()?.1)
-        })
-        .with(Spec::text("mfu_why", WHY), |w| {
-            w.interval.as_ref().err().cloned()
-        })
+        .with(
+            Spec::float("mfu_low", "1", end(IntervalEnd::Lower)),
+            Work::low,
+        )
+        .with(
+            Spec::float("mfu_high", "1", end(IntervalEnd::Upper)),
+            Work::high,
+        )
+        .with(Spec::text("mfu_why", WHY), move |w: &Work| w.why(&column))
 }
 
 /// Returns the number of parameters, as given or from the model's definition.
@@ -354,5 +378,31 @@ impl TypedOperator for Mfu {
             specs: columns.specs(),
             missing: from.missing.clone(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_device_computes_less_than_nothing() {
+        let work = |interval| Work {
+            rate: Some(10.0),
+            interval,
+            parameters: Some(5.0),
+            peak: Some(1000.0),
+        };
+        let below = work(Ok((-2.0, 22.0)));
+        assert_eq!((below.low(), below.high()), (Some(0.0), Some(0.22)));
+        assert_eq!(
+            below.why("v").as_deref(),
+            Some("the interval of v reaches below 0, so mfu_low is cut off at 0")
+        );
+        let above = work(Ok((8.0, 12.0)));
+        assert_eq!((above.low(), above.why("v")), (Some(0.08), None));
+        let withheld = work(Err("two units".to_owned()));
+        assert_eq!((withheld.low(), withheld.high()), (None, None));
+        assert_eq!(withheld.why("v").as_deref(), Some("two units"));
     }
 }

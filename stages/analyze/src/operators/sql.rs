@@ -215,15 +215,15 @@ fn shapes(query: &str, scope: &Scope<'_>) -> Vec<Shape> {
             });
         }
     }
-    // Which stage has this table is known only when the stages are connected.
+    // Which stage has this table is known only when the stages are connected. A table of this stage may have the name of
+    // a program's, because both are named differently here.
     let names: Vec<&str> = contract::LOAD_TABLES
         .iter()
         .map(|table| table.name)
         .collect();
     let of_program = |name: &&String| {
-        name.rsplit_once('.').is_some_and(|(stage, output)| {
-            !stage.is_empty() && !names.contains(&output) && !scope.earlier.contains_key(output)
-        })
+        name.rsplit_once('.')
+            .is_some_and(|(stage, output)| !stage.is_empty() && !names.contains(&output))
     };
     for name in mentioned.iter().filter(of_program) {
         if shapes.iter().all(|shape| shape.name != *name) {
@@ -348,6 +348,12 @@ impl Sources {
         let failure = Failure::failed(error.to_string());
         match error {
             QueryError::NoTable(name) => {
+                let own = name.rsplit_once('.').map(|(_, table)| table);
+                if let Some(own) = own.filter(|own| context.tables.contains_key(*own)) {
+                    return failure.hint(format!(
+                        "write `{own}`: a table of the same stage is named without the stage"
+                    ));
+                }
                 let raw = context.loads.iter().flat_map(|load| {
                     let tables = contract::LOAD_TABLES.iter();
                     tables.map(|spec| format!("{}.{}", load.stage, spec.name))

@@ -259,7 +259,8 @@ impl Mean {
     ///
     /// Values that cannot be negative are averaged as logarithms if all of them are above 0. Other values may be
     /// positive by chance: in one study of eight, three differences around 0 are all above it, and logarithms would
-    /// then always exclude 0. They are averaged as logarithms only if their own interval is above 0.
+    /// then always exclude 0. They are averaged as logarithms only if their own interval is above 0. Even then, values
+    /// around 0 are there by chance, and the interval of the logarithms alone is too short. It reaches over both.
     fn over(units: &[f64], level: f64, range: Bounds) -> Option<Self> {
         let scale = if logarithmic(units, level, range) {
             Scale::Ratio
@@ -274,7 +275,11 @@ impl Mean {
         };
         let effect = unit_effect_rounded(&inward, scale.rounding_of(&[units.to_vec()]));
         let constant = matches!(effect, Err(Refusal::NoSpread { .. }));
-        let interval = effect.map(|effect| outward(scale, &effect, level));
+        let plain = |interval: Interval| match range {
+            Bounds::Any if scale == Scale::Ratio => with_plain(interval, units, level),
+            _ => interval,
+        };
+        let interval = effect.map(|effect| plain(outward(scale, &effect, level)));
         let negative = units.iter().any(|v| *v < 0.0);
         let within = |Interval { low, high }: Interval| Interval {
             low: match range {
@@ -287,7 +292,7 @@ impl Mean {
                 _ => high,
             },
         };
-        let arithmetic = || around_arithmetic(units, level).map(within);
+        let arithmetic = || around_arithmetic(units, level).map(plain).map(within);
         Some(Self {
             value,
             interval: interval.map(within).map_err(|refusal| refusal.to_string()),
@@ -341,6 +346,23 @@ fn logarithmic(units: &[f64], level: f64, range: Bounds) -> bool {
         effect.map_or(true, |effect| effect.interval(level).low > 0.0)
     };
     positive && (range != Bounds::Any || above())
+}
+
+/// Returns the shortest interval around one of logarithms and the plain one of the same units. A switch of the scale by the
+/// values themselves costs coverage: with mean and standard deviation alike and three units, logarithms alone cover 93 to
+/// 94 %, and both together 95 %.
+fn with_plain(of_logarithms: Interval, units: &[f64], level: f64) -> Interval {
+    let rounding = Scale::Difference.rounding_of(&[units.to_vec()]);
+    match unit_effect_rounded(units, rounding) {
+        Ok(effect) => {
+            let plain = effect.interval(level);
+            Interval {
+                low: of_logarithms.low.min(plain.low),
+                high: of_logarithms.high.max(plain.high),
+            }
+        }
+        Err(_) => of_logarithms,
+    }
 }
 
 /// Returns the interval of the arithmetic mean of units above 0, on a logarithmic scale: the relative standard error is that of
@@ -440,10 +462,27 @@ mod tests {
         // Well above 0, a factor and a difference are nearly the same.
         let [any, not_negative] = [Bounds::Any, Bounds::NotNegative]
             .map(|range| Mean::over(&[100.0, 101.0, 103.0], LEVEL, range).unwrap());
-        assert_eq!(
-            (any.value, any.low()),
-            (not_negative.value, not_negative.low())
-        );
+        assert_eq!(any.value, not_negative.value);
+        let ends = any.low().zip(not_negative.low()).unwrap();
+        assert!(ends.0 <= ends.1 && ends.1 - ends.0 < 0.1, "{ends:?}");
+    }
+
+    #[test]
+    fn an_interval_just_above_zero_is_no_shorter_than_the_plain_one() {
+        // Normal values with a mean as large as their standard deviation may lie like this.
+        let units = [0.912_345, 1.023_457, 1.634_568];
+        let plain = unit_effect_rounded(&units, 0.0).unwrap().interval(LEVEL);
+        assert!(plain.low > 0.0, "{plain:?}");
+        let mean = Mean::over(&units, LEVEL, Bounds::Any).unwrap();
+        let not_negative = Mean::over(&units, LEVEL, Bounds::NotNegative).unwrap();
+        for (any, logarithms) in [
+            (mean.clone(), not_negative.clone()),
+            (mean.of_arithmetic(), not_negative.of_arithmetic()),
+        ] {
+            let (any, logarithms) = (any.interval.unwrap(), logarithms.interval.unwrap());
+            assert!(any.low <= plain.low && any.low < logarithms.low);
+            assert!(any.high >= plain.high && any.high >= logarithms.high);
+        }
     }
 
     #[test]

@@ -61,6 +61,8 @@ impl TypedGate for Stalls {
         0.9 quantile of the longest silences.\n\
         - If it ends with first tokens, it is also twice as long as the fastest prefill of the cell would need for \
         their prompts. A server that computes several prompts in one batch is silent meanwhile.\n\n\
+        Without chunks, only first tokens and ends show that the server works. A single slow request, such as one of a \
+        long tail, then looks like a silence.\n\n\
         To find the usual silence, the gate divides the silences of a cell, in order, into as many groups as the cell \
         has requests. It takes the longest silence of each group, and their median is the usual one.";
     const SEVERITY: Severity = Severity::Warn;
@@ -194,19 +196,26 @@ fn size_of(group: &[(i64, i64, f64)]) -> f64 {
 }
 
 /// Returns the cause of a silence, as far as the sampler shows it. The sampler's stamps use the same clock, and it does
-/// not query the server.
+/// not query the server. Without chunks, nothing shows that the server works on a request, so a slow one looks the same.
 fn cause(rows: &CellRows, (from, to): (i64, i64)) -> &'static str {
     let samples = rows
         .beside
         .get("host_telemetry")
         .and_then(|(_, table)| table.int("at_ns").ok())
         .map(|at| at.into_iter().flatten().collect::<Vec<_>>());
-    match samples {
-        None => "The server stalled, the machine was suspended, or the clock stepped forward",
-        Some(at) if at.iter().any(|at| (from + 1..to).contains(at)) => {
-            "Telemetry continued, so the server stalled"
+    let continued = |at: &[i64]| at.iter().any(|at| (from + 1..to).contains(at));
+    match (samples.as_deref(), rows.chunks.is_empty()) {
+        (None, false) => {
+            "The server stalled, the machine was suspended, or the clock stepped forward"
         }
-        Some(_) => {
+        (None, true) => {
+            "The server stalled, one request was slow, the machine was suspended, or the clock stepped forward"
+        }
+        (Some(at), false) if continued(at) => "Telemetry continued, so the server stalled",
+        (Some(at), true) if continued(at) => {
+            "Telemetry continued, so the server stalled, or one request was slow"
+        }
+        (Some(_), _) => {
             "Telemetry also stopped, so the machine was suspended or the clock stepped forward"
         }
     }
@@ -261,4 +270,46 @@ fn think_ns(cell: &Cell<'_>) -> i64 {
         .pointer("/arrival/closed-loop/think-time")
         .and_then(|t| nanoseconds(t.as_str()?));
     think.unwrap_or(0.0) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use contract::synthetic;
+    use serde_json::json;
+
+    use super::*;
+    use crate::finding::Outcome;
+    use crate::one_cell;
+
+    #[test]
+    fn without_chunks_a_silence_may_be_one_slow_request() {
+        let mut at = 0;
+        let requests = (0..30).map(|i| {
+            let mut request = synthetic::request(i);
+            let lasts = if i == 20 { 9_000_000_000 } else { 50_000_000 };
+            request.sent_ns = Some(at);
+            request.first_token_ns = Some(at + 10_000_000);
+            (request.last_token_ns, request.done_ns) = (Some(at + lasts), Some(at + lasts));
+            at += lasts;
+            request
+        });
+        let rows = synthetic::rows_of(requests.collect());
+        let judged = |rows: CellRows| one_cell::judge(&Stalls, json!({}), json!({}), rows);
+        let silent = judged(rows.clone());
+        assert_eq!(silent.outcome, Outcome::Fail);
+        assert!(
+            silent.observed.contains("one request was slow"),
+            "{}",
+            silent.observed
+        );
+        // Chunks show that the server worked until then.
+        let chunks = rows.requests.iter().flat_map(synthetic::even_chunks);
+        let chunks = chunks.filter(|chunk| chunk.request_id < 20).collect();
+        let silent = judged(CellRows { chunks, ..rows });
+        assert!(
+            silent.observed.contains("The server stalled, the machine"),
+            "{}",
+            silent.observed
+        );
+    }
 }

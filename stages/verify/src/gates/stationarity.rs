@@ -1,5 +1,7 @@
 //! `stationarity`: does the server become slower or faster during a cell?
 
+pub(crate) mod lag;
+
 use contract::Settings;
 use pipeline::Problem;
 use rayon::prelude::*;
@@ -47,7 +49,12 @@ impl TypedGate for Stationarity {
         idle server, and the last, which empties it.\n\n\
         Each cell has a Mann–Kendall test, Holm-adjusted over the cells that have enough values to decide (Tarone's \
         family). The seasonal Kendall test covers all cells together. The size of the change is the Theil–Sen slope \
-        over the whole cell.";
+        over the whole cell.\n\n\
+        Values may resemble the one before, as in a queue that empties slowly, and then wander without a drift. The gate \
+        estimates the correlation of neighbours in series of at least 20 values, apart from a line or a step. If it is 1.3 standard errors above 0, the \
+        variance of the test grows as for a first-order autoregression (Hamed & Rao 1998), and Student's t with fewer \
+        degrees of freedom replaces the exact distribution. In simulations of four cells of 60 values, a correlation of \
+        0.8 gives 3 % of studies a false alarm instead of 70 %, and one of 0.3 to 0.5 gives 4 to 5 % instead of 10 to 23 %.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
@@ -70,6 +77,7 @@ impl TypedGate for Stationarity {
             .collect();
         let (mut tests, mut findings, mut changes, mut series) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut scatter = Scatter::default();
         for (
             cell,
             Series {
@@ -85,12 +93,18 @@ impl TypedGate for Stationarity {
                 findings.push(Assessment::not_judged(observed, &expected).of_cell(cell));
                 continue;
             };
+            let n = waves.len();
+            let slope = change * median(&waves).unwrap_or(0.0) / (n - 1) as f64;
+            let rho = lag::around_change(&waves, slope);
+            let factor = lag::of_trend(rho, n);
+            let widened = |p: f64| lag::widened(p, factor, n as f64 / factor - 2.0);
+            scatter.add(n, factor);
             tests.push(CellTest {
                 cell,
-                p: trend.p,
-                least: trend.least,
+                p: widened(trend.p),
+                least: widened(trend.least),
                 matters: change.abs() > parameters.effect,
-                observed: format!("{} over {} {called}", percent(change), waves.len()),
+                observed: format!("{} over {n} {called}{}", percent(change), lag::words(rho)),
             });
             changes.push(change);
             series.push(waves);
@@ -98,19 +112,83 @@ impl TypedGate for Stationarity {
         findings.extend(settle(tests, parameters.alpha / 2.0, &expected));
         findings.sort_by_key(|j| j.cell);
         let verdict = match (kendall_trend(&series), median(&changes)) {
-            (Some(all), Some(change)) if all.least <= parameters.alpha / 2.0 => {
+            (Some(all), Some(change)) if scatter.widened(all.least) <= parameters.alpha / 2.0 => {
+                let p = scatter.widened(all.p);
                 let observed = format!(
                     "{}, median of {} cells; p {}",
                     percent(change),
                     series.len(),
-                    show(all.p)
+                    show(p)
                 );
-                let drifts = all.p <= parameters.alpha / 2.0 && change.abs() > parameters.effect;
+                let drifts = p <= parameters.alpha / 2.0 && change.abs() > parameters.effect;
                 Assessment::new(!drifts, observed, &expected)
             }
             _ => Assessment::not_judged("too few values, even with all cells together", &expected),
         };
         findings.push(verdict.of_stage());
         findings
+    }
+}
+
+/// How much more the seasonal test scatters than for independent values.
+#[derive(Default)]
+struct Scatter {
+    cells: f64,
+    values: f64,
+    /// The variances of the cells' statistics, up to a factor, if values were independent, and as they are.
+    independent: f64,
+    actual: f64,
+}
+
+impl Scatter {
+    fn add(&mut self, n: usize, factor: f64) {
+        let n = n as f64;
+        let variance = n * (n - 1.0) * (2.0 * n + 5.0);
+        self.cells += 1.0;
+        self.values += n;
+        self.independent += variance;
+        self.actual += factor * variance;
+    }
+
+    fn widened(&self, p: f64) -> f64 {
+        let factor = self.actual / self.independent;
+        lag::widened(p, factor, self.values / factor - 2.0 * self.cells)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use contract::synthetic;
+    use serde_json::json;
+    use statistics::Noise;
+
+    use super::*;
+    use crate::finding::Outcome;
+    use crate::one_cell;
+
+    #[test]
+    fn a_cell_whose_requests_resemble_the_one_before_does_not_drift() {
+        let fails = |rho: f64| {
+            let failed = (1..=40_u64).filter(|seed| {
+                let mut noise = Noise(seed.wrapping_mul(0xd134_2543_de82_ef95));
+                let (mut last, mut at) = (noise.normal(), 0);
+                let requests = (0..60).map(|i| {
+                    last = rho * last + (1.0 - rho * rho).sqrt() * noise.normal();
+                    let lasts = (500e6 * (0.15 * last).exp()) as i64;
+                    let mut request = synthetic::request(i);
+                    request.sent_ns = Some(at);
+                    request.first_token_ns = Some(at + 10_000_000);
+                    (request.last_token_ns, request.done_ns) = (Some(at + lasts), Some(at + lasts));
+                    at += lasts;
+                    request
+                });
+                let rows = synthetic::rows_of(requests.collect());
+                one_cell::judge(&Stationarity, json!({}), json!({}), rows).outcome == Outcome::Fail
+            });
+            failed.count()
+        };
+        // Without counting the correlation, 17 of them fail.
+        assert!(fails(0.8) <= 4, "{}", fails(0.8));
+        assert_eq!(fails(0.0), 0);
     }
 }

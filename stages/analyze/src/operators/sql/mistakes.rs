@@ -29,7 +29,10 @@ pub(super) fn no_table(name: &str, given: &Parameters, draft: &Draft<'_>) -> Opt
         });
     };
     if draft.scope.earlier.contains_key(output) {
-        return Some(problem);
+        // Without quotes, SQL reads the stage as a database.
+        return Some(problem.hint(format!(
+            "write `{output}` for the table of this stage, or `\"{name}\"`, in double quotes, for the table of `{stage}`"
+        )));
     }
     let raw = || contract::LOAD_TABLES.iter().map(|table| table.name);
     if raw().any(|table| table == output) {

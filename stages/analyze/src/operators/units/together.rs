@@ -110,7 +110,7 @@ pub(crate) fn interval_columns<'a, T: 'a>(
 ) -> Columns<'a, T> {
     let scale = match spec.range {
         Bounds::Any => {
-            "of the geometric mean if all units are well above 0, otherwise of the arithmetic mean"
+            "of the geometric and of the arithmetic mean if all units are well above 0, otherwise of the arithmetic mean"
         }
         Bounds::NotNegative | Bounds::Relative => {
             "of the geometric mean if all units are above 0, otherwise of the arithmetic mean, cut off at 0"
@@ -130,7 +130,7 @@ pub(crate) fn arithmetic_columns<'a, T: 'a>(
     mean: impl Fn(&T) -> Option<&Mean> + Copy + Send + Sync + 'a,
 ) -> Columns<'a, T> {
     let scale = match spec.range {
-        Bounds::Any => "on a logarithmic scale if all units are well above 0",
+        Bounds::Any => "the upper end on a logarithmic scale if all units are well above 0",
         Bounds::NotNegative | Bounds::Relative => {
             "on a logarithmic scale if all units are above 0, otherwise cut off at 0"
         }

@@ -1,0 +1,140 @@
+//! The requests that two studies lost.
+//!
+//! The figures of a cell describe its answered requests. If requests failed because they were slow, the answered ones flatter
+//! their study. The tables of cells count both.
+
+use std::collections::BTreeMap;
+
+use artifacts::Table;
+
+use crate::tables::row_key;
+
+/// The requests of some cells, and those of them that were answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Requests {
+    pub(crate) all: f64,
+    pub(crate) answered: f64,
+}
+
+impl Requests {
+    fn lost(self) -> f64 {
+        self.all - self.answered
+    }
+
+    fn lost_share(self) -> f64 {
+        match self.all > 0.0 {
+            true => self.lost() / self.all,
+            false => 0.0,
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            all: self.all + other.all,
+            answered: self.answered + other.answered,
+        }
+    }
+}
+
+/// The requests of both studies at every coordinate.
+pub(crate) struct Counts([BTreeMap<String, Requests>; 2]);
+
+impl Counts {
+    /// Counts the requests of the older and the newer study. `places` are the axes that give a row's coordinate.
+    pub(crate) fn new(tables: [&Table; 2], places: &[String]) -> Self {
+        Self(tables.map(|table| of_table(table, places)))
+    }
+
+    /// Returns the requests of both studies at one coordinate, or at all that both have.
+    pub(crate) fn at(&self, place: Option<&str>) -> [Requests; 2] {
+        let [older, newer] = &self.0;
+        let shared = older.iter().filter_map(|(at, a)| {
+            let wanted = place.is_none_or(|place| place == at);
+            wanted.then(|| Some([*a, *newer.get(at)?])).flatten()
+        });
+        shared.fold([Requests::default(); 2], |[a, b], [c, d]| {
+            [a.plus(c), b.plus(d)]
+        })
+    }
+
+    /// Explains that the newer study lost a larger share of its requests; `None` if it did not, or if the column counts
+    /// the lost requests itself.
+    pub(crate) fn flatters(&self, column: &str, place: Option<&str>) -> Option<String> {
+        let [older, newer] = self.at(place);
+        let more = newer.lost_share() > older.lost_share() && !counts_losses(column);
+        more.then(|| {
+            format!(
+                "{} of {} requests of the newer study were lost, and {} of {} of the older one: the lost requests may have \
+                 been slow",
+                newer.lost(),
+                newer.all,
+                older.lost(),
+                older.all
+            )
+        })
+    }
+}
+
+fn of_table(table: &Table, places: &[String]) -> BTreeMap<String, Requests> {
+    let count = |column: &str| table.float(column).unwrap_or_default();
+    let mut requests: BTreeMap<String, Requests> = BTreeMap::new();
+    for (row, (all, answered)) in count("n_rows").into_iter().zip(count("n_ok")).enumerate() {
+        if let (Some(all), Some(answered)) = (all, answered) {
+            let here = requests.entry(row_key(table, places, row)).or_default();
+            *here = here.plus(Requests { all, answered });
+        }
+    }
+    requests
+}
+
+/// Whether a column counts lost requests, so that it cannot hide them.
+fn counts_losses(column: &str) -> bool {
+    is_share_of_requests(column)
+        || ["n_ok", "n_rows"].contains(&column)
+        || ["error_rate", "failed"]
+            .iter()
+            .any(|word| column.contains(word))
+}
+
+/// Whether a column is the share of answered requests.
+pub(crate) fn is_share_of_requests(column: &str) -> bool {
+    column == "ok_rate"
+}
+
+#[cfg(test)]
+mod tests {
+    use artifacts::Column;
+
+    use super::*;
+
+    #[test]
+    fn a_larger_share_of_lost_requests_flatters_every_column_that_does_not_count_them() {
+        let table = |ok: [i64; 2]| {
+            let columns = vec![
+                Column::int("clients", [Some(1), Some(4)]),
+                Column::int("n_rows", [Some(50), Some(50)]),
+                Column::int("n_ok", ok.map(Some)),
+            ];
+            Table::with_metadata(columns, &[("keys", "clients")]).unwrap()
+        };
+        let counts = |a, b| Counts::new([&table(a), &table(b)], &["clients".to_owned()]);
+        let worse = counts([50, 49], [50, 25]);
+        assert_eq!(
+            worse.flatters("ttft_ms_p50", None).as_deref(),
+            Some(
+                "25 of 100 requests of the newer study were lost, and 1 of 100 of the older one: the lost requests may have \
+                 been slow"
+            )
+        );
+        assert_eq!(worse.flatters("ttft_ms_p50", Some("clients=1")), None);
+        assert!(
+            worse
+                .flatters("output_throughput", Some("clients=4"))
+                .is_some()
+        );
+        assert_eq!(worse.flatters("ok_rate", None), None);
+        // The older study may have lost more.
+        let better = counts([50, 25], [50, 49]);
+        assert_eq!(better.flatters("ttft_ms_p50", None), None);
+    }
+}
