@@ -19,10 +19,29 @@ use crate::project::{again, shown};
 /// # Errors
 /// If the text is not a pattern.
 pub(crate) fn parse_pattern(text: &str) -> Result<CellPattern, Stop> {
-    text.parse().map_err(|e: PlaceError| {
+    let parsed: Result<CellPattern, PlaceError> = text.parse();
+    // The name of an output may have any characters, so the parser takes the labels for a part of it.
+    if let (Ok(_), Some(meant)) = (&parsed, labels_at_the_end(text)) {
+        return Err(
+            Stop::usage(format!("`{text}` has its labels after the output"))
+                .hint(format!("labels come after the stage: `{meant}`")),
+        );
+    }
+    parsed.map_err(|e| {
         Stop::usage(format!("`{text}` does not name any cells: {e}"))
             .hint("write STAGE, STAGE[axis=label,…] or STAGE[axis=label,…].OUTPUT")
     })
+}
+
+/// Returns a pattern whose labels are behind the output, with the labels behind the stage.
+fn labels_at_the_end(text: &str) -> Option<String> {
+    let (stage, rest) = text
+        .split_once('.')
+        .filter(|(stage, _)| !stage.contains('['))?;
+    let at = rest.find('[').filter(|_| rest.ends_with(']'))?;
+    let (output, labels) = rest.split_at(at);
+    let meant = format!("{stage}{labels}.{output}");
+    (!output.is_empty() && meant.parse::<CellPattern>().is_ok()).then_some(meant)
 }
 
 /// Returns the stage of a pattern and its matching cells.
@@ -112,6 +131,9 @@ pub(crate) fn read_lock(experiment: &Path, profile: Option<&str>) -> Result<Lock
     must_be(experiment, Wanted::Run)?;
     let path = lock_file(experiment, profile);
     let lock = Lock::read(&path).map_err(Stop::failed)?;
+    if let Some(lock) = &lock {
+        lock.must_be_of(experiment, profile).map_err(Stop::failed)?;
+    }
     lock.ok_or_else(|| {
         Stop::nothing(format!(
             "{} does not exist: this experiment has not run yet",
@@ -136,4 +158,29 @@ pub(crate) fn read_record(store: &Store, stage: &str, cell: &LockCell) -> Result
     };
     let bytes = store.get_document(&digest)?;
     Record::parse(&bytes).map_err(|e| Stop::damaged(format!("the record {digest} of {name}: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_behind_an_output_are_moved_to_the_stage() {
+        for (text, meant) in [
+            ("ladder.requests[clients=8]", "ladder[clients=8].requests"),
+            ("results.a.lineage[x=1.5|2]", "results[x=1.5|2].a.lineage"),
+        ] {
+            assert_eq!(labels_at_the_end(text).as_deref(), Some(meant));
+            assert!(parse_pattern(text).is_err());
+            assert!(parse_pattern(meant).is_ok());
+        }
+        for text in [
+            "ladder[rate=1.5]",
+            "ladder[rate=1.5].requests",
+            "ladder.requests",
+        ] {
+            assert_eq!(labels_at_the_end(text), None);
+            assert!(parse_pattern(text).is_ok());
+        }
+    }
 }

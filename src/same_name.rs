@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::project::Project;
+
 /// The most bytes read from an event log's first line, which names every cell.
 const FIRST_LINE: u64 = 64 << 20;
 
@@ -19,7 +21,10 @@ pub(crate) fn other(events: &Path, experiment: &Path) -> Option<PathBuf> {
     let before = PathBuf::from(began["file"].as_str()?);
     // If the file has been renamed since, nothing is replaced.
     let there = before.canonicalize().ok()?;
-    (there != experiment.canonicalize().ok()?).then_some(before)
+    let here = experiment.canonicalize().ok()?;
+    // A copied project has the log of the one that it was copied from, whose report is elsewhere.
+    let root = |file: &Path| Project::of(Some(file), None).ok()?.root.canonicalize().ok();
+    (there != here && root(&there)? == root(&here)?).then_some(before)
 }
 
 #[cfg(test)]
@@ -39,6 +44,10 @@ mod tests {
         std::fs::write(&log, format!("{line}\n{{}}\n")).unwrap();
         assert_eq!(other(&log, &at("b.yaml")), None);
         assert_eq!(other(&log, &at("a.yaml")), Some(at("b.yaml")));
+        // The log came here with a copy of the other project.
+        let copy = tempfile::tempdir().unwrap();
+        std::fs::copy(at("b.yaml"), copy.path().join("b.yaml")).unwrap();
+        assert_eq!(other(&log, &copy.path().join("b.yaml")), None);
         std::fs::remove_file(at("b.yaml")).unwrap();
         assert_eq!(other(&log, &at("a.yaml")), None);
         std::fs::write(&log, "no JSON").unwrap();

@@ -84,6 +84,7 @@ mod strained;
 mod strangers;
 mod tampering;
 mod torture;
+mod trail_gaps;
 mod traps;
 mod trust;
 mod turns;

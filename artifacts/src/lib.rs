@@ -14,6 +14,7 @@ mod known_files;
 mod pages;
 mod plural;
 pub mod regular;
+mod resolved;
 mod row_reader;
 mod scalar;
 mod schemas;
@@ -33,6 +34,7 @@ pub use document::at_path;
 pub use key::ActionKey;
 pub use known_files::{FileDigest, FileStamp, KnownFiles};
 pub use plural::counted;
+pub use resolved::resolved;
 pub use scalar::Scalar;
 pub use store::{
     Cached, Commit, FsckFinding, FsckFindingKind, FsckMode, FsckOptions, FsckReport, GcMode,

@@ -37,6 +37,7 @@ pub mod sources;
 pub mod stage;
 pub mod suggest;
 pub mod temporary;
+pub mod version_manager;
 
 pub use cause::Cause;
 pub use dry_run::{DryRun, DryRunFinding, dry_run, dry_run_is_due};

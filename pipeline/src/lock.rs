@@ -38,10 +38,13 @@ use std::path::{Path, PathBuf};
 
 use artifacts::{ActionKey, Digest};
 
-use crate::experiment::Experiment;
 pub use crate::name::lock_file;
 use crate::place::{Coordinates, PlaceError, Reader, WrittenCell, cell_text};
 use crate::stage::{CellStatus, Class};
+
+mod owner;
+
+pub use owner::{Owner, lock_path};
 
 /// The latest format of locks.
 const FORMAT: u32 = 2;
@@ -194,6 +197,8 @@ pub enum LockError {
     Later(PathBuf, u32),
     /// The cells do not match the trail digest in the header.
     Trail(PathBuf, Box<(Digest, Digest)>),
+    /// The lock of an experiment's file is that of another experiment.
+    Other(Box<Owner>),
 }
 
 impl LockError {
@@ -214,6 +219,7 @@ impl LockError {
                 digests.0.short(),
                 digests.1.short()
             ),
+            Self::Other(owner) => owner.to_string(),
         }
     }
 }
@@ -227,6 +233,7 @@ impl fmt::Display for LockError {
                 "; the lock is written to the experiment's folder, which must be writable"
             }
             Self::Later(..) => "; use the version that wrote it, or a later one",
+            Self::Other(_) => "; rename one of the two files, so that each has its own lock",
             Self::Line(..) | Self::Trail(..) => {
                 "; restore the file, or delete it and run again (the results are still in the store)"
             }
@@ -238,18 +245,13 @@ impl std::error::Error for LockError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Unreadable(_, error) | Self::Io(_, error) => Some(error),
-            Self::Line(..) | Self::Later(..) | Self::Trail(..) => None,
+            Self::Line(..) | Self::Later(..) | Self::Trail(..) | Self::Other(_) => None,
         }
     }
 }
 
 /// The largest lock, in bytes: about a thousand for each of the most cells of an experiment.
 pub const MOST_BYTES: u64 = 1 << 30;
-
-/// Returns the path of an experiment's lock, see [`lock_file`].
-pub fn lock_path(experiment: &Experiment) -> PathBuf {
-    lock_file(&experiment.file, experiment.profile.as_deref())
-}
 
 impl Lock {
     /// Returns the trail digest.

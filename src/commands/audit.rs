@@ -69,10 +69,10 @@ pub(super) fn audit(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> 
             say(&format!("lock {lock}"));
         }
     }
-    if audit.holds() {
-        Ok(())
-    } else {
-        Err(Stop::failed_printed())
+    match audit.damaged {
+        _ if audit.holds() => Ok(()),
+        0 => Err(Stop::failed_printed()),
+        _ => Err(Stop::damaged_printed()),
     }
 }
 

@@ -80,6 +80,14 @@ fn collect(store: &Store, roots: &Roots, mode: GcMode) -> Result<GcReport, Stop>
 /// Forgets locks that were deleted permanently.
 fn forget(store: &Store, arguments: &GcArgs) -> Result<(), Stop> {
     for lock in &arguments.forget {
+        // A root that cannot be read stands for a lock that nobody can name.
+        let broken = match arguments.dry_run {
+            true => store.broken_roots()?.iter().any(|root| is_same(root, lock)),
+            false => store.forget_broken_root(lock)?,
+        };
+        if broken {
+            continue;
+        }
         if lock.exists() {
             return Err(Stop::usage(format!(
                 "{} still exists: `--forget` is only for deleted locks",
@@ -128,6 +136,19 @@ impl Roots {
 
     /// Adds the locks that runs wrote, wherever they are, and what runs have executed since.
     fn of_runs(&mut self, store: &Store, arguments: &GcArgs) -> Result<(), Stop> {
+        let mut broken = store.broken_roots()?;
+        broken.retain(|root| !arguments.forget.iter().any(|lock| is_same(lock, root)));
+        if !broken.is_empty() {
+            let list: Vec<String> = broken.iter().map(|path| in_shell(path)).collect();
+            let list = list.join(" ");
+            return Err(Stop::damaged(format!(
+                "nothing was removed: the places of some locks are damaged, so Benchtrail cannot know what their runs \
+                 need: {list}"
+            ))
+            .hint(format!(
+                "run the experiments of all projects that use this store, then: benchtrail gc --forget {list}"
+            )));
+        }
         let mut gone = Vec::new();
         for root in store.roots()? {
             let there = self.of_lock(&root.file, store)?;
@@ -181,16 +202,7 @@ impl Roots {
 
 /// Returns whether two paths lead to the same place, as far as the path exists.
 fn is_same(one: &Path, other: &Path) -> bool {
-    let real = |path: &Path| {
-        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        match (
-            path.parent().and_then(|p| p.canonicalize().ok()),
-            path.file_name(),
-        ) {
-            (Some(folder), Some(name)) => folder.join(name),
-            _ => path,
-        }
-    };
+    let real = |path: &Path| artifacts::resolved(path).unwrap_or_else(|_| path.to_owned());
     one == other || real(one) == real(other)
 }
 

@@ -143,6 +143,13 @@ fn tell(
             arguments.without.join(", ")
         ));
     }
+    if published.gone > 0 {
+        say(&format!(
+            "not included: {} of earlier results, which {} no longer in the store (the bundle's README says so)",
+            counted(published.gone, "record"),
+            if published.gone == 1 { "is" } else { "are" }
+        ));
+    }
     for rule in &arguments.allow {
         say(&format!(
             "secret search switched off for: {rule} (the bundle says so)"

@@ -231,6 +231,7 @@ impl Run<'_> {
         let (session, store) = (self.session, self.store);
         // Without a lock, nothing ran.
         let place = lock_path(&session.experiment);
+        let lock_kept = summary.locked.is_none();
         let lock = match summary.locked.take() {
             Some(lock) => Some(lock),
             None => Lock::read(&place).map_err(Stop::failed)?,
@@ -247,7 +248,7 @@ impl Run<'_> {
         let not_run = write_not_run(session, self.plan)?;
         let any_ok = summary.counts.contains_key(CellStatus::Ok.word());
         let gates = match &lock {
-            Some(lock) if any_ok => outcomes(store, session, lock)?,
+            Some(lock) if any_ok && !lock_kept => outcomes(store, session, lock)?,
             // The lock is from an earlier run.
             _ => Default::default(),
         };
@@ -260,6 +261,7 @@ impl Run<'_> {
             reports: &reports,
             gates: &gates,
             claims: &claims,
+            lock_kept,
             pushed: pushed.as_ref().and_then(|pushed| pushed.as_ref().ok()),
         };
         if self.global.json {

@@ -117,6 +117,8 @@ pub(super) struct Conclusion<'a> {
     pub(super) reports: &'a [PathBuf],
     pub(super) gates: &'a Outcomes,
     pub(super) claims: &'a [Answer],
+    /// Whether an earlier lock stayed.
+    pub(super) lock_kept: bool,
     /// What was pushed, and the address of the shared store.
     pub(super) pushed: Option<&'a (PushReport, &'a str)>,
 }
@@ -240,11 +242,14 @@ impl Conclusion<'_> {
             .counts
             .get(CellStatus::Ok.word())
             .is_some_and(|n| *n > 0);
-        if !ok && !summary.lock_written {
-            say(&format!(
-                "lock         {}, unchanged: no cell is ok",
-                shown(&summary.lock)
-            ));
+        let unchanged = match (ok, self.lock_kept) {
+            (false, _) if !summary.lock_written => Some("no cell is ok"),
+            (true, true) => Some("the store lacks results that it names"),
+            _ => None,
+        };
+        if let Some(why) = unchanged {
+            let lock = shown(&summary.lock);
+            say(&format!("lock         {lock}, unchanged: {why}"));
             return;
         }
         say(&format!("trail digest {}", summary.trail));

@@ -65,6 +65,8 @@ pub enum FsckFindingKind {
     Stranger,
     /// A file in `tmp` older than a day.
     Leftover,
+    /// A folder in `roots` whose name is not the digest of its place.
+    BrokenRoot,
     /// The index itself is inconsistent.
     BrokenIndex,
     /// The index names a missing object.
@@ -98,6 +100,9 @@ impl FsckFindingKind {
                 yourself"
             }
             Self::Leftover => "`--repair` or `gc` removes it",
+            Self::BrokenRoot => {
+                "`--repair` forgets it; run the experiment of that lock again first, so that `gc` knows what it needs"
+            }
             Self::BrokenIndex => {
                 "delete index.sqlite; it is derived data, and the next run \
                 rebuilds it"
@@ -182,6 +187,14 @@ impl Store {
                 None,
                 path,
                 "left by a process that died".to_owned(),
+            );
+        }
+        for folder in self.broken_roots()? {
+            report.find(
+                FsckFindingKind::BrokenRoot,
+                None,
+                folder,
+                "the place of the lock that it stands for is damaged".to_owned(),
             );
         }
         let chosen: Vec<&Found> = objects
@@ -382,6 +395,12 @@ impl Store {
                 }
                 FsckFindingKind::Leftover => remove_any(&finding.path)?,
                 FsckFindingKind::BrokenIndex => finding.repaired = false,
+                FsckFindingKind::BrokenRoot => {
+                    finding.repaired = match self.forget_broken_root(&finding.path) {
+                        Err(StoreError::Busy(_)) => false,
+                        other => other?,
+                    };
+                }
                 FsckFindingKind::Missing | FsckFindingKind::WrongSize => {}
                 FsckFindingKind::Forged
                 | FsckFindingKind::Contradicted
@@ -405,7 +424,10 @@ impl Store {
     pub(super) fn quarantine(&self, path: &Path) -> Result<(), StoreError> {
         let folder = self.root.join("quarantine");
         fs::create_dir_all(&folder).map_err(StoreError::io(&folder))?;
-        let inside = path.strip_prefix(&self.objects).unwrap_or(path);
+        let inside = path
+            .strip_prefix(&self.objects)
+            .or_else(|_| path.strip_prefix(&self.root))
+            .unwrap_or(path);
         let name = inside.to_string_lossy().replace('/', "-");
         // A numbered name per occurrence: an object may be damaged twice.
         let target = (0_u32..)

@@ -18,6 +18,7 @@
 //! - `objects` contains folders named by two digits, which contain regular files named by 62 digits, and nothing else.
 //! - The bytes of an object have the digest in its name.
 //! - A file in `tmp` is younger than a day.
+//! - The name of a folder in `roots` is the digest of its place.
 //! - Each object that a row of the index names exists and has the size in the row.
 //! - A record that the index names refers only to existing objects.
 //!

@@ -89,31 +89,77 @@ impl Store {
         Ok(Journal { folder, path, file })
     }
 
-    /// Returns every registered file with its journals, sorted by path.
+    /// Returns every registered file with its journals, sorted by path, except those of [`Store::broken_roots`]. Several
+    /// projects may use one store, and what is wrong with one of them must not stop the others.
     ///
     /// # Errors
-    /// If a root cannot be read: the records it names are then unknown.
+    /// If a folder cannot be listed, or a root is a link.
     pub fn roots(&self) -> Result<Vec<Root>, StoreError> {
-        let mut roots = Vec::new();
-        for folder in list(&self.root.join("roots"))? {
-            own(&folder)?;
-            let place = folder.join("place");
-            let Some(text) = read_if_there(&place)? else {
-                // A run died before it executed anything, or is about to write `place`.
-                continue;
-            };
-            let file = self.file_of(&text).ok_or_else(|| {
-                let wrong = io::Error::other("it does not name a file that names records");
-                StoreError::Io(place.clone(), wrong)
-            })?;
-            roots.push(Root {
-                file,
-                written: folder.join("written").exists(),
-                journals: journals(&folder)?,
-            });
-        }
+        let (mut roots, _) = self.all_roots()?;
         roots.sort_by(|a, b| a.file.cmp(&b.file));
         Ok(roots)
+    }
+
+    /// Returns the folders of the roots that cannot be read, sorted: the records that they name are unknown, so nothing
+    /// may be removed from the store.
+    ///
+    /// # Errors
+    /// Same as [`Store::roots`].
+    pub fn broken_roots(&self) -> Result<Vec<PathBuf>, StoreError> {
+        let (_, mut broken) = self.all_roots()?;
+        broken.sort();
+        Ok(broken)
+    }
+
+    fn all_roots(&self) -> Result<(Vec<Root>, Vec<PathBuf>), StoreError> {
+        let (mut roots, mut broken) = (Vec::new(), Vec::new());
+        for folder in list(&self.root.join("roots"))? {
+            own(&folder)?;
+            match self.root_in(&folder) {
+                Ok(Some(root)) => roots.push(root),
+                // A run died before it executed anything, or is about to write `place`.
+                Ok(None) => {}
+                Err(_) => broken.push(folder),
+            }
+        }
+        Ok((roots, broken))
+    }
+
+    /// Reads the root in a folder, whose name is the digest of its place; `None` if it has no place.
+    fn root_in(&self, folder: &Path) -> io::Result<Option<Root>> {
+        let text = match crate::regular::read(&folder.join("place")) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        let name = Digest::of(&text).hex();
+        let is_its_place = folder.file_name() == Some(OsStr::new(&name));
+        let file = self.file_of(&text).filter(|_| is_its_place);
+        let file = file.ok_or_else(|| io::Error::other("it is not the place of this folder"))?;
+        Ok(Some(Root {
+            file,
+            written: folder.join("written").exists(),
+            journals: journals(folder).map_err(|e| io::Error::other(e.to_string()))?,
+        }))
+    }
+
+    /// Forgets a root that cannot be read: its folder goes to quarantine. Returns false if it is not one of
+    /// [`Store::broken_roots`].
+    ///
+    /// # Errors
+    /// If the file system returns an error, or a run of this root is alive.
+    pub fn forget_broken_root(&self, folder: &Path) -> Result<bool, StoreError> {
+        let broken = self.broken_roots()?;
+        let real = |path: &Path| path.canonicalize().ok();
+        let Some(folder) = broken.into_iter().find(|b| real(b) == real(folder)) else {
+            return Ok(false);
+        };
+        let _turn = alone(&folder)?;
+        if journals(&folder).is_ok_and(|journals| journals.iter().any(|j| j.live)) {
+            return Err(StoreError::Busy(folder));
+        }
+        self.quarantine(&folder)?;
+        Ok(true)
     }
 
     /// Returns the root registered for a file; `None` if no run ever registered it.
@@ -157,12 +203,9 @@ impl Store {
     /// Returns the content of `place` for a file. A path below the folder that holds the store is kept relative to it,
     /// because the two may move together.
     fn place_text(&self, file: &Path) -> Result<Vec<u8>, StoreError> {
-        let absolute = std::path::absolute(file).map_err(StoreError::io(file))?;
+        // The file's folder may be gone.
+        let absolute = crate::resolved(file).map_err(StoreError::io(file))?;
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let absolute = match (absolute.parent(), absolute.file_name()) {
-            (Some(folder), Some(name)) => real(folder).join(name),
-            _ => absolute,
-        };
         let root = real(&self.root);
         let relative = root.parent().and_then(|p| absolute.strip_prefix(p).ok());
         let (head, path) = match relative {

@@ -3,9 +3,11 @@
 use std::fs;
 use std::time::Duration;
 
-use artifacts::{Digest, GcMode, GcOptions, Store, StoreError};
+use artifacts::{Digest, FsckFindingKind, GcMode, GcOptions, Store, StoreError};
 
-use crate::support::{age, cell, cell_from, check, damage, key, new_store, no_grace, read_record};
+use crate::support::{
+    age, cell, cell_from, check, damage, key, kinds, new_store, no_grace, read_record, repair,
+};
 
 #[test]
 fn what_the_roots_reach_stays_and_the_rest_goes_with_its_rows() {
@@ -287,6 +289,55 @@ fn a_journal_outlives_its_run_until_a_later_one_has_written_the_file() {
     assert!(store.forget_root(&file).unwrap());
     assert_eq!(store.roots().unwrap(), []);
     assert!(!store.forget_root(&file).unwrap());
+}
+
+#[test]
+fn a_root_whose_place_is_damaged_is_reported_and_forgotten_and_stops_no_other() {
+    let (folder, store) = new_store();
+    let files = ["a.lock", "b.lock"].map(|name| folder.path().join(name));
+    for file in &files {
+        store.journal(file).unwrap().close().unwrap();
+    }
+    let break_root = |bytes: &[u8]| {
+        let roots = fs::read_dir(store.root().join("roots")).unwrap();
+        let roots = roots.map(|entry| entry.unwrap().path());
+        let mut places = roots.map(|root| root.join("place"));
+        let place = places.find(|place| fs::read(place).unwrap().ends_with(b"b.lock"));
+        let place = place.expect("the place of b.lock");
+        fs::write(&place, bytes).unwrap();
+        place.parent().unwrap().to_owned()
+    };
+    for bytes in [&b"benchtrail root 1 beside\nc.lock"[..], b""] {
+        let root = break_root(bytes);
+        let names: Vec<_> = store.roots().unwrap().into_iter().map(|r| r.file).collect();
+        assert_eq!(names.len(), 1);
+        assert!(names[0].ends_with("a.lock"));
+        assert_eq!(store.broken_roots().unwrap(), std::slice::from_ref(&root));
+        let checked = check(&store);
+        assert_eq!(kinds(&checked), [FsckFindingKind::BrokenRoot]);
+        assert!(!checked.findings[0].repaired);
+        let repaired = repair(&store);
+        assert!(repaired.findings[0].repaired);
+        assert!(store.broken_roots().unwrap().is_empty());
+        assert!(!store.forget_broken_root(&root).unwrap());
+        store.journal(&files[1]).unwrap().close().unwrap();
+        assert_eq!(store.roots().unwrap().len(), 2);
+    }
+}
+
+#[test]
+fn a_deleted_folder_is_recognised_by_every_path_that_led_to_it() {
+    let (folder, store) = new_store();
+    let outer = folder.path();
+    fs::create_dir_all(outer.join("p/a")).unwrap();
+    std::os::unix::fs::symlink(outer.join("p"), outer.join("link")).unwrap();
+    for path in ["p/b/s.lock", "p/a/../b/s.lock", "link/b/s.lock"] {
+        fs::create_dir(outer.join("p/b")).unwrap();
+        let file = outer.join("p/b/s.lock");
+        store.journal(&file).unwrap().close().unwrap();
+        fs::remove_dir(outer.join("p/b")).unwrap();
+        assert!(store.forget_root(&outer.join(path)).unwrap(), "{path}");
+    }
 }
 
 #[test]

@@ -351,12 +351,10 @@ impl<'a, 'l> Executor<'a, 'l> {
         self.commit()?;
         let path = lock_path(experiment);
         let lock = self.session.to_lock();
-        // If nothing is ok, for example on a machine without the engine, an earlier lock knows more than this run.
-        let ok = |cell| matches!(self.session.settled(cell), Some(Outcome::Ok { .. }));
-        let knows = self.session.graph.cells().any(ok) || !path.exists();
-        let written = knows && lock.write(&path)?;
+        let keeps = path.exists() && self.keeps_lock();
+        let written = !keeps && lock.write(&path)?;
         let mut summary = summary(&mut self, path, written)?;
-        summary.locked = knows.then_some(lock);
+        summary.locked = (!keeps).then_some(lock);
         self.journal.close()?;
         (self.context.listener)(&Event::RunEnded {
             counts: summary
@@ -367,6 +365,34 @@ impl<'a, 'l> Executor<'a, 'l> {
             trail: summary.trail,
         });
         Ok(summary)
+    }
+
+    /// Returns whether an earlier lock knows more than this run: nothing is ok and nothing was tried, for example on a
+    /// machine without the engine, or the store lacks results that the lock names.
+    fn keeps_lock(&self) -> bool {
+        let session = &self.session;
+        let ok = |cell| matches!(session.settled(cell), Some(Outcome::Ok { .. }));
+        // A result that came out otherwise is news; a launch that did not come up says nothing about a result.
+        let tried = |cell| {
+            use CellStatus::{Failed, Hung, Timeout};
+            session.graph.class(cell) != Class::Resource
+                && matches!(
+                    session.results.get(&cell),
+                    Some((
+                        _,
+                        Outcome::Not {
+                            status: Failed | Hung | Timeout,
+                            ..
+                        }
+                    ))
+                )
+        };
+        let mut cells = session.graph.cells();
+        cells.all(|cell| !ok(cell) && !tried(cell))
+            || session
+                .graph
+                .cells()
+                .any(|cell| session.lacks_locked_result(cell))
     }
 }
 

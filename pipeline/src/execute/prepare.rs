@@ -61,6 +61,7 @@ pub(super) fn prepare<'a>(
     keep(experiment, store)?;
     let mut session = Session::new(experiment, registry, store, options)?;
     session.check_inputs()?;
+    session.must_be_as_measured()?;
     Ok(Prepared { session, hold })
 }
 

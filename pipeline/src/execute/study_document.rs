@@ -51,7 +51,13 @@ impl StudyDocument {
             store.rebuild(crate::record::view)?;
         }
         let mut session = Session::new(experiment, registry, store, &options)?;
-        let open = session.states.position(|s| !matches!(s, State::Settled(_)));
+        // The cells that read an edited one have not run either, but its turn is first.
+        if let Some(why) = edited(&session)? {
+            return Ok(Err(why));
+        }
+        let is_ready = |s: &State| matches!(s, State::Ready(_));
+        let open = session.states.position(is_ready);
+        let open = open.or_else(|| session.states.position(|s| !s.is_settled()));
         if let Some(cell) = open {
             let open = session
                 .states
@@ -68,9 +74,6 @@ impl StudyDocument {
             )));
         }
         if let Some(why) = otherwise(&session) {
-            return Ok(Err(why));
-        }
-        if let Some(why) = edited(&session)? {
             return Ok(Err(why));
         }
         let study = study_of(&mut session);

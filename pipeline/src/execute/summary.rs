@@ -34,7 +34,7 @@ pub struct RunSummary {
     pub lock: PathBuf,
     /// Whether the lock's text changed.
     pub lock_written: bool,
-    /// The lock's content, if it comes from this run.
+    /// The lock's content, if it comes from this run. Otherwise an earlier lock stayed, which knows more.
     #[serde(skip)]
     pub locked: Option<Lock>,
     /// The trail digest.

@@ -102,8 +102,29 @@ pub(crate) fn spec(parts: &Parts) -> Json {
         let unit = &parts.stages[design.unit].name;
         spec["design"] = design_json(design, unit, parts.axes);
     }
+    // Reports list the stages in the order of the file, and the objects of this form are sorted by name.
+    if let Some(order) = own_order(parts.stages) {
+        spec["stage_order"] = json!(order);
+    }
     spec.sort_all_objects();
     spec
+}
+
+/// Returns the names of the stages in the order of the file, unless their needs and names give the same order: each stage
+/// once those that it needs are listed, and of several the first by name. Absent for most experiments, whose keys are
+/// then those of earlier versions.
+fn own_order(stages: &TiSlice<StageId, Stage>) -> Option<Vec<&str>> {
+    let mut listed: Vec<StageId> = Vec::with_capacity(stages.len());
+    while listed.len() < stages.len() {
+        let is_next = |(id, stage): &(StageId, &Stage)| {
+            !listed.contains(id) && stage.needs.iter().all(|need| listed.contains(need))
+        };
+        let next = stages.iter_enumerated().filter(is_next);
+        let (next, _) = next.min_by(|(_, a), (_, b)| a.name.cmp(&b.name))?;
+        listed.push(next);
+    }
+    let is_usual = listed.iter().copied().eq(stages.keys());
+    (!is_usual).then(|| stages.iter().map(|stage| stage.name.as_str()).collect())
 }
 
 /// Adds the axes of each stage along which cells are measured on one launch.

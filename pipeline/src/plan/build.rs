@@ -7,6 +7,7 @@ use typed_index_collections::TiVec;
 
 use super::damage::Damage;
 use super::design::design_plan;
+use super::measured::Fate;
 use super::reason::Reasons;
 use super::select::Forced;
 use super::session::{Outcome, Session, State};
@@ -22,6 +23,9 @@ use crate::stage::{CellStatus, Class, Demand, Registry};
 
 /// The number of earlier executions of a stage that an estimate uses.
 const HISTORY: usize = 4096;
+
+/// The number of cells of a stage whose earlier results are looked for, to say what becomes of them.
+const LOOKED_AFTER: usize = 64;
 
 /// Plans an experiment without starting anything.
 ///
@@ -39,6 +43,7 @@ pub fn plan(
     }
     let mut session = Session::new(experiment, registry, store, options)?;
     session.check_inputs()?;
+    session.must_be_as_measured()?;
     let mut plan = document(&mut session)?;
     plan.design = design_plan(&session);
     Ok(plan)
@@ -305,7 +310,7 @@ fn decision(
 
 fn notes(session: &Session<'_>, cells: &[PlannedCell]) -> Vec<String> {
     let mut notes = Vec::new();
-    let mut replaced: BTreeMap<&str, (usize, Vec<String>)> = BTreeMap::new();
+    let mut replaced: BTreeMap<&str, (usize, Vec<String>, Fate)> = BTreeMap::new();
     for (cell, planned) in planned_cells(session, cells) {
         let Decision::Run { reason } = &planned.decision else {
             continue;
@@ -315,15 +320,20 @@ fn notes(session: &Session<'_>, cells: &[PlannedCell]) -> Vec<String> {
             && had
             && session.forced[cell] == Forced::No
         {
-            let (count, reasons) = replaced.entry(&planned.name.stage).or_default();
+            let stage: &str = &planned.name.stage;
+            let first = (0, Vec::new(), Fate::StaysUsable);
+            let (count, reasons, fate) = replaced.entry(stage).or_insert(first);
             let reason = reason.to_string();
             *count += 1;
+            if *count <= LOOKED_AFTER {
+                *fate = session.fate(cell).min(*fate);
+            }
             if !reasons.contains(&reason) {
                 reasons.push(reason);
             }
         }
     }
-    for (stage, (count, reasons)) in replaced {
+    for (stage, (count, reasons, fate)) in replaced {
         let cells = if count == 1 { "cell" } else { "cells" };
         // The list above the notes has them all.
         let reason = match reasons.as_slice() {
@@ -331,8 +341,8 @@ fn notes(session: &Session<'_>, cells: &[PlannedCell]) -> Vec<String> {
             reasons => reasons.concat(),
         };
         notes.push(format!(
-            "{count} measured {cells} of `{stage}` will be measured again ({reason}); the earlier \
-             results stay in the store, and --locked still uses them"
+            "{count} measured {cells} of `{stage}` will be measured again ({reason}){}",
+            fate.text()
         ));
     }
     notes.extend(session.foreign_notes());

@@ -8,6 +8,7 @@ mod elsewhere;
 mod foreign;
 mod launches;
 mod lines;
+mod measured;
 mod past;
 mod reason;
 mod rented;

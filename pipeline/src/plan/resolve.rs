@@ -62,6 +62,9 @@ impl Session<'_> {
         {
             return Ok(State::Settled(outcome));
         }
+        if !again && class != Class::Pure && !self.damaged.contains_key(&cell) {
+            self.must_not_be_damaged(cell, key)?;
+        }
         if !self.selected[cell] {
             return Ok(self.block(cell, "not selected by --only, and not cached".to_owned()));
         }
@@ -138,8 +141,10 @@ impl Session<'_> {
         {
             let all = self.store.records_for(&key)?;
             self.several.insert(cell, all.len());
-            if let Some(cached) = all.into_iter().find(|c| c.record == record) {
-                chosen = cached;
+            match all.into_iter().find(|c| c.record == record) {
+                Some(cached) => chosen = cached,
+                None if self.graph.class(cell) == Class::Pure => {}
+                None => self.must_not_be_damaged(cell, key)?,
             }
         }
         if !are_outputs(&chosen.outputs) {
@@ -176,6 +181,7 @@ impl Session<'_> {
         let complete = cached.filter(|c| Some(Digest::of(c.outputs.as_bytes())) == line.outputs);
         // An output that will be read is missing, but executing the cell again is not allowed here.
         let Some(cached) = complete.filter(|_| !self.damaged.contains_key(&cell)) else {
+            self.must_not_be_damaged(cell, key)?;
             let reason = format!(
                 "record {} of `{name}` or one of its outputs is not in the store: copy the store \
                  that the lock was made with, or run without --locked",
@@ -377,13 +383,15 @@ impl Session<'_> {
         record.map(|record| record.evidence).unwrap_or_default()
     }
 
-    /// Returns the parameter set that a reader of this cell may see. Only those of measurements are visible, because a
-    /// reader's key must contain them. A change that affects only a pure stage's parameters, not its bytes, must stop
-    /// there.
+    /// Returns the parameter set that a reader of this cell may see. Only those of measurements whose readers need them
+    /// are visible, because a reader's key must contain them. A change that affects only the parameters of another
+    /// stage, not its bytes, must stop there.
     pub(crate) fn shown_parameters(&self, stage: StageId, member: Member) -> Option<usize> {
         let node = &self.graph.nodes[stage];
         match member {
-            Member::Cell(i) if node.class == LockClass::Measurement => {
+            Member::Cell(i)
+                if node.class == LockClass::Measurement && node.kind.shows_parameters() =>
+            {
                 Some(node.stage.cells[i].parameters as usize)
             }
             _ => None,

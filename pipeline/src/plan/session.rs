@@ -152,7 +152,7 @@ impl<'a> Session<'a> {
         options: &PlanOptions,
     ) -> Result<Self, PipelineError> {
         let graph = Graph::new(experiment, registry)?;
-        let lock = Lock::read(&lock_path(experiment))?;
+        let lock = Lock::of_experiment(experiment)?;
         adopt(store, experiment, lock.as_ref())?;
         let forced = select::forced(&graph, options)?;
         let selected = select::selected(&graph, options)?;

@@ -324,6 +324,12 @@ pub trait StageKind: Send + Sync {
         None
     }
 
+    /// Returns whether stages that read cells of this measurement see their parameters. If so, these are in the keys of
+    /// the readers. If not, a changed setting that leaves the outputs as they were stops there.
+    fn shows_parameters(&self) -> bool {
+        true
+    }
+
     /// Returns whether cells see the whole study. If so, they run last, and the spec and the trail digest are in their
     /// keys.
     fn sees_study(&self) -> bool {

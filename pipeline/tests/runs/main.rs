@@ -6,5 +6,6 @@ mod common;
 mod design;
 mod dry_run;
 mod faults;
+mod kept_locks;
 mod reproduce;
 mod reuse;

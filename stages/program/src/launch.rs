@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -128,7 +129,8 @@ fn surround(command: &mut Command, launch: &Launch<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the path of a program that the study names.
+/// Returns the path of a program that the study names. As for a shell, a file on the search path that cannot be executed
+/// is no program.
 #[expect(
     clippy::disallowed_methods,
     reason = "the search path locates the program"
@@ -142,7 +144,12 @@ pub(crate) fn find(name: &str, venv: Option<&Path>) -> Option<PathBuf> {
     own.into_iter()
         .chain(std::env::split_paths(&outside))
         .map(|folder| folder.join(name))
-        .find(|path| path.is_file())
+        .find(|path| is_executable(path))
+}
+
+fn is_executable(path: &Path) -> bool {
+    let permits = |metadata: fs::Metadata| metadata.permissions().mode() & 0o111 != 0;
+    path.is_file() && fs::metadata(path).is_ok_and(permits)
 }
 
 /// Returns the digest of a variable's value; null if it is not set. Records are published, so they do not contain the
@@ -205,5 +212,53 @@ pub(crate) fn last_words(log: &str) -> String {
     {
         "" => "; it printed nothing".to_owned(),
         last => format!("; it printed last: {last}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pipeline::StageKind as _;
+    use serde_json::json;
+
+    use super::*;
+    use crate::Run;
+
+    #[test]
+    fn a_file_that_cannot_be_executed_is_no_program() {
+        let venv = tempfile::tempdir().unwrap();
+        let program = venv.path().join("bin/benchtrail-test-program");
+        fs::create_dir_all(program.parent().unwrap()).unwrap();
+        fs::write(&program, "#!/bin/sh\n").unwrap();
+        let path = || find("benchtrail-test-program", Some(venv.path()));
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(path(), None);
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(path(), Some(program));
+    }
+
+    #[test]
+    fn another_choice_of_a_version_manager_is_another_facet() {
+        let folder = tempfile::tempdir().unwrap();
+        let shim = folder.path().join("shims/python3");
+        fs::create_dir_all(shim.parent().unwrap()).unwrap();
+        fs::write(&shim, "#!/bin/sh\nexec chosen\n").unwrap();
+        let facets = |interpreter: &Path| {
+            let parameters = json!({
+                "program": {"script": "s.py"}, "interpreter": [interpreter], "blobs": {"x": "x.txt"},
+            });
+            Run.facets(&parameters).unwrap()
+        };
+        let choose = |version: &str| fs::write(folder.path().join("version"), version).unwrap();
+        choose("3.12.1");
+        let first = facets(&shim);
+        assert_eq!(first, facets(&shim));
+        choose("3.13.0");
+        let second = facets(&shim);
+        assert_eq!(first["program"], second["program"]);
+        assert_ne!(first, second);
+        // Keys of other programs stay as they were.
+        let plain = folder.path().join("python3");
+        fs::write(&plain, "").unwrap();
+        assert!(!facets(&plain).contains_key("selected"));
     }
 }

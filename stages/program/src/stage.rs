@@ -9,6 +9,7 @@ use artifacts::Digest;
 use contract::{LiveEnvironment, LiveServer};
 use net::Secrets;
 use pipeline::sources::NamedFiles;
+use pipeline::version_manager::selection;
 use pipeline::{
     CellStatus, Class, Consent, Content, Done, Effect, Failure, Input, Job, Json, Library, Media,
     Needed, Output, Problem, StageKind, What,
@@ -67,6 +68,11 @@ impl StageKind for Run {
         Class::Measurement
     }
 
+    /// Readers get its tables, which state units and meaning themselves.
+    fn shows_parameters(&self) -> bool {
+        false
+    }
+
     fn uses_one(&self, _gives: &dyn Fn(&str) -> bool) -> &'static [(&'static str, &'static str)] {
         &[
             ("serve", "asks one server"),
@@ -94,12 +100,17 @@ impl StageKind for Run {
             ("cpu_model".to_owned(), json!(cpu_model())),
         ]);
         let executed = settings.executed();
-        let digest = launch::find(executed, None)
-            .map(|path| digest_of(&path))
-            .transpose();
-        let digest =
-            digest.map_err(|e| Failure::failed(format!("`{executed}` cannot be read: {e}")))?;
+        let unreadable =
+            |e: io::Error| Failure::failed(format!("`{executed}` cannot be read: {e}"));
+        let path = launch::find(executed, None);
+        let digest = path.as_deref().map(digest_of).transpose();
+        let digest = digest.map_err(unreadable)?;
         facets.insert("program".to_owned(), json!(digest.map(|d| d.to_string())));
+        // The script of a version manager is the same for every version that it starts.
+        let selected = path.as_deref().map(selection).transpose();
+        if let Some(selected) = selected.map_err(unreadable)?.flatten() {
+            facets.insert("selected".to_owned(), json!(selected));
+        }
         if !settings.inherit.is_empty() {
             let values = settings
                 .inherit

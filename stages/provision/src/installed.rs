@@ -12,13 +12,14 @@ use std::path::{Path, PathBuf};
 
 use artifacts::Digest;
 use engines::{Engine, Program};
+use pipeline::version_manager::of_version_manager;
 use pipeline::{Failure, Json};
 use serde_json::json;
 
 use crate::environment::digest_of;
 use crate::libraries::libraries;
 use crate::machine::Machine;
-use crate::module::{of_version_manager, site_packages};
+use crate::module::site_packages;
 use crate::surroundings::Brought;
 
 /// The most bytes of a script's first line.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use engines::{Engine, Program};
 use pipeline::Failure;
 use pipeline::suggest::either;
+use pipeline::version_manager::{of_version_manager, shims_of};
 
 use crate::machine::Machine;
 
@@ -90,36 +91,6 @@ fn interpreters(path: &Path, program: &str, machine: &Machine) -> Vec<PathBuf> {
     programs.extend(others.filter(|other| other != path && other.is_file()));
     programs.sort();
     programs
-}
-
-/// Returns the programs among which a version manager chooses; none for any other program. Version managers put one
-/// script for all of them on the search path, in a folder `shims` beside the folders of the versions. The script's
-/// choice may depend on more than files.
-pub(crate) fn of_version_manager(path: &Path) -> Vec<PathBuf> {
-    let (Some(root), Some(name)) = (shims_of(path), path.file_name()) else {
-        return Vec::new();
-    };
-    let entries = ["versions", "installs/python"]
-        .into_iter()
-        .flat_map(|versions| {
-            fs::read_dir(root.join(versions))
-                .into_iter()
-                .flatten()
-                .flatten()
-        });
-    let mut programs: Vec<PathBuf> = entries
-        .map(|entry| entry.path().join("bin").join(name))
-        .filter(|program| program.is_file())
-        .collect();
-    programs.sort();
-    programs
-}
-
-/// Returns the folder of a version manager whose script a path is.
-fn shims_of(path: &Path) -> Option<&Path> {
-    path.parent()
-        .filter(|folder| folder.ends_with("shims"))
-        .and_then(Path::parent)
 }
 
 /// Returns the module folders of an interpreter: those beside it, as in a virtual environment, and the user's if it is

@@ -63,11 +63,12 @@ pub(crate) fn prepare(
     };
     let mut warnings = Vec::new();
     // Weights first: finding them takes seconds, building an environment takes minutes.
-    let model = weights::find(&parameters.model, &python, job, &mut warnings)?;
+    let starts = !matches!(engine.launch.program, Program::Running(_));
+    let model = weights::find((&parameters.model, starts), &python, job, &mut warnings)?;
     let draft = parameters
         .draft
         .as_ref()
-        .map(|draft| weights::find(draft, &python, job, &mut warnings))
+        .map(|draft| weights::find((draft, starts), &python, job, &mut warnings))
         .transpose()?;
     let venv = parameters
         .venv()

@@ -109,12 +109,13 @@ fn cached(weights: &NamedWeights, hub: &Path) -> bool {
     }
 }
 
-/// Returns the path of the weights, or the name that the engine resolves.
+/// Returns the path of the weights, or the name that the engine resolves. `starts` says whether the study starts the
+/// engine: one that runs already has its weights.
 ///
 /// # Errors
 /// If the weights are missing or do not match the definition.
 pub(crate) fn find(
-    model: &Named<Model>,
+    (model, starts): (&Named<Model>, bool),
     python: &Path,
     job: &Job<'_>,
     warnings: &mut Vec<String>,
@@ -139,18 +140,23 @@ pub(crate) fn find(
             text(&whole)
         }
         Weights::Named(weights) => {
-            let hint = if weights.id.starts_with('/') {
-                "; weights of this machine can be pinned: `local: {path: …, sha256: …}`"
-            } else {
-                ""
-            };
-            warnings.push(format!(
-                "the weights `{}` are resolved by the engine; their bytes were not checked{hint}",
-                weights.id
-            ));
+            warnings.push(unchecked(&weights.id, starts));
             Ok(weights.id.clone())
         }
     }
+}
+
+/// Returns the warning about weights of which the study knows only the name.
+fn unchecked(id: &str, starts: bool) -> String {
+    let hint = match starts && id.starts_with('/') {
+        true => "; weights of this machine can be pinned: `local: {path: …, sha256: …}`",
+        false => "",
+    };
+    let by = match starts {
+        true => "resolved by the engine",
+        false => "those of a server that was running",
+    };
+    format!("the weights `{id}` are {by}; their bytes were not checked{hint}")
 }
 
 /// Checks the SHA-256 of a folder's list of files.
@@ -205,6 +211,15 @@ fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
 mod tests {
     use super::*;
     use std::process::Command;
+
+    #[test]
+    fn weights_of_a_server_that_was_running_cannot_be_pinned() {
+        let started = unchecked("/m/a.gguf", true);
+        assert!(started.contains("can be pinned"), "{started}");
+        let running = unchecked("/m/a.gguf", false);
+        assert!(!running.contains("pinned"), "{running}");
+        assert!(running.contains("a server that was running"), "{running}");
+    }
 
     #[test]
     fn weights_in_the_cache_of_the_hub_are_those_of_their_revision() {

@@ -39,6 +39,8 @@ pub(crate) struct Catalogue {
     pub(crate) objects: BTreeMap<Digest, Object>,
     /// The objects that are not in the bundle, only their digests.
     pub(crate) left_out: BTreeMap<Digest, Object>,
+    /// The records of earlier results that are no longer there, with the names of their cells.
+    pub(crate) gone: BTreeMap<Digest, String>,
 }
 
 impl Catalogue {
@@ -55,12 +57,13 @@ impl Catalogue {
             cells: Vec::new(),
             objects: BTreeMap::new(),
             left_out: BTreeMap::new(),
+            gone: BTreeMap::new(),
         };
         let unwanted: BTreeSet<&str> = without.iter().map(String::as_str).collect();
         for stage in &lock.stages {
             for line in &stage.cells {
                 let name = cell_text(&stage.name, &line.coordinates);
-                catalogue.earlier(&name, line, store);
+                catalogue.earlier(&name, line, store)?;
                 let Some(digest) = line.record else { continue };
                 let wrong = |e: &dyn std::fmt::Display| {
                     BundleError::Study(format!("{name}: its record {}: {e}", digest.short()))
@@ -131,9 +134,27 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Adds the existing records of a cell's earlier results, without their inputs.
-    fn earlier(&mut self, name: &str, line: &LockCell, store: &Store) {
-        for earlier in line.earlier.iter().filter(|e| store.contains(&e.record)) {
+    /// Adds the records of a cell's earlier results, without their inputs, and notes those that are not there.
+    ///
+    /// # Errors
+    /// If a record is damaged, or not the one in the lock.
+    fn earlier(&mut self, name: &str, line: &LockCell, store: &Store) -> Result<(), BundleError> {
+        for earlier in &line.earlier {
+            if !store.contains(&earlier.record) {
+                self.gone.insert(earlier.record, name.to_owned());
+                continue;
+            }
+            let wrong = |e: &dyn std::fmt::Display| {
+                BundleError::Study(format!(
+                    "{name}: the record {} of an earlier result: {e}",
+                    earlier.record.short()
+                ))
+            };
+            let bytes = store.get_document(&earlier.record)?;
+            let record = Record::parse(&bytes).map_err(|e| wrong(&e))?;
+            if record.key != earlier.key {
+                return Err(wrong(&"its key differs from the lock's"));
+            }
             let object = || Object {
                 media: Media::Json,
                 what: format!("{name} (record of an earlier result)"),
@@ -141,6 +162,7 @@ impl Catalogue {
             };
             self.objects.entry(earlier.record).or_insert_with(object);
         }
+        Ok(())
     }
 
     fn add(&mut self, what: &str, artifact: &Artifact, held: bool) {

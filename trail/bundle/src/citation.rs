@@ -1,5 +1,9 @@
 //! How to cite a bundle, and its front page.
 
+use std::collections::BTreeMap;
+
+use artifacts::Digest;
+
 use crate::place::BundlePath;
 use crate::publication::Publication;
 use crate::sources::LeftOut;
@@ -100,7 +104,7 @@ Copy everything except `store/` and `manifest.json` to another folder, and run t
 ",
         cells = facts.cells,
         objects = facts.objects,
-        without = without(publication, facts.left_out),
+        without = without(publication, facts.left_out) + &gone(facts.gone),
         trail = publication.lock.trail(),
         yaml = publication.sources.experiment,
         lock = publication.sources.lock,
@@ -124,6 +128,21 @@ fn without(publication: &Publication<'_>, artifacts: usize) -> String {
          only the digests. Stages that read them cannot be executed again from this bundle.\n",
         names.join(", ")
     )
+}
+
+/// Describes which records of earlier results are missing: nobody can see how these executions ended.
+fn gone(records: &BTreeMap<Digest, String>) -> String {
+    if records.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "\nThe lock names these earlier results, but their records were no longer in the author's store, so the bundle \
+         lacks them:\n\n",
+    );
+    for (digest, cell) in records {
+        text.push_str(&format!("- `{digest}`, an earlier result of `{cell}`\n"));
+    }
+    text
 }
 
 /// Describes which of the files that the plan read are included, and how to get the others.
@@ -163,6 +182,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) objects: usize,
     /// The number of artifacts that are named but not included.
     pub(crate) left_out: usize,
+    /// The records of earlier results that are missing, with the names of their cells.
+    pub(crate) gone: &'a BTreeMap<Digest, String>,
     pub(crate) reports: &'a [BundlePath],
     /// Whether the statement is signed.
     pub(crate) signed: bool,

@@ -137,12 +137,14 @@ impl Bundle {
         Catalogue::read(lock, store, &self.manifest.colophon.without)
     }
 
-    /// Returns the artifacts that its author left out of the bundle, except for their digests.
+    /// Returns the artifacts that its author left out of the bundle, except for their digests, and the records of
+    /// earlier results that its author no longer had. The bundle's README states both.
     ///
     /// # Errors
     /// If the lock or one of its records cannot be read.
     pub fn left_out(&self, lock: &Lock, store: &Store) -> Result<BTreeSet<Digest>, BundleError> {
-        Ok(self.catalogue(lock, store)?.left_out.into_keys().collect())
+        let Catalogue { left_out, gone, .. } = self.catalogue(lock, store)?;
+        Ok(left_out.into_keys().chain(gone.into_keys()).collect())
     }
 
     /// Opens a store over the bundle's objects. Index and scratch space lie elsewhere, so that the bundle does not

@@ -35,6 +35,8 @@ pub struct Published {
     pub objects: usize,
     /// The number of artifacts that the bundle names but does not hold.
     pub left_out: usize,
+    /// The number of earlier results whose records the bundle names but the store no longer holds.
+    pub gone: usize,
     /// The reports, as paths in the bundle.
     pub reports: Vec<BundlePath>,
     /// The name of the signing key.
@@ -174,6 +176,7 @@ impl Writer<'_> {
             cells: catalogue.cells.len(),
             objects: catalogue.objects.len(),
             left_out: catalogue.left_out.len(),
+            gone: &catalogue.gone,
             reports: &reports,
             signed: self.signed,
         };
@@ -204,6 +207,7 @@ impl Writer<'_> {
             bytes: self.entries.iter().map(|e| e.bytes).sum(),
             objects: catalogue.objects.len(),
             left_out: catalogue.left_out.len(),
+            gone: catalogue.gone.len(),
             reports,
             key: publication.key.map(|k| k.public().id()),
         })

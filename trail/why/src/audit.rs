@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use artifacts::Digest;
+use artifacts::{Digest, StoreError};
 use contract::TraceSource;
 use pipeline::record::outputs_text;
 use pipeline::{Artifact, file_of_output};
@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::check::{Format, check, text};
 use crate::document::Document;
+use crate::error::TrailError;
 use crate::provenance::{Holder, Provenance};
 use crate::statement::{Again, Judge, judge_again, statements, values};
 
@@ -54,6 +55,9 @@ pub struct Audit {
     pub artifacts: usize,
     /// The number of artifacts that the bundle names but, by its author's declaration, does not hold.
     pub left_out: usize,
+    /// The number of artifacts and records whose bytes in the store have changed.
+    #[serde(skip)]
+    pub damaged: usize,
     /// All problems.
     pub problems: Vec<Problem>,
 }
@@ -62,6 +66,14 @@ impl Audit {
     /// Returns whether everything holds.
     pub fn holds(&self) -> bool {
         self.problems.is_empty()
+    }
+
+    /// Notes an object that cannot be used.
+    fn complain_of(&mut self, what: impl fmt::Display, error: TrailError) {
+        if matches!(error, TrailError::Store(StoreError::Damaged(..))) {
+            self.damaged += 1;
+        }
+        self.complain(format!("{what}: {}", text(error)));
     }
 
     fn complain(&mut self, what: impl Into<String>) {
@@ -109,6 +121,7 @@ pub fn audit(
         lock_agrees(provenance, &seal.record, &mut audit);
     }
     hash_all(document, provenance, left_out, &mut audit);
+    read_earlier(provenance, left_out, &mut audit);
     audit
 }
 
@@ -331,7 +344,7 @@ fn hash_all(
                     artifacts.insert(artifact, format!("an output of {cell}"));
                 }
             }
-            Err(error) => audit.complain(format!("a record of the lock: {}", text(error))),
+            Err(error) => audit.complain_of("a record of the lock", error),
         }
     }
     let named = artifacts.len();
@@ -343,7 +356,33 @@ fn hash_all(
             .reader
             .check(&digest, said.get(&digest).map_or(&[], Vec::as_slice))
         {
-            audit.complain(format!("{what}: {}", text(error)));
+            audit.complain_of(what, error);
+        }
+    }
+}
+
+/// Reads the record of every earlier result. Without them, nobody can see what was measured and not used.
+fn read_earlier(provenance: &Provenance<'_>, left_out: &BTreeSet<Digest>, audit: &mut Audit) {
+    for stage in &provenance.lock.stages {
+        for line in &stage.cells {
+            let cell = pipeline::place::cell_text(&stage.name, &line.coordinates);
+            for earlier in &line.earlier {
+                if left_out.contains(&earlier.record) {
+                    audit.left_out += 1;
+                    continue;
+                }
+                audit.artifacts += 1;
+                match provenance.reader.record(&earlier.record) {
+                    Ok(record) if record.key == earlier.key => {}
+                    Ok(_) => audit.complain(format!(
+                        "the lock was edited: its key of an earlier result of {cell} differs from the record's"
+                    )),
+                    Err(error) => {
+                        let what = format!("the record of an earlier result of {cell}");
+                        audit.complain_of(what, error);
+                    }
+                }
+            }
         }
     }
 }

@@ -81,6 +81,14 @@ struct Judge {
     checked: HashMap<String, HashSet<String>>,
 }
 
+/// Returns whether a lock lies in a published bundle.
+fn is_bundled(lock: &Path) -> bool {
+    let is_bundle = |folder: &Path| {
+        folder.join("manifest.json").is_file() && folder.join("store/objects").is_dir()
+    };
+    lock.ancestors().skip(1).any(is_bundle)
+}
+
 impl<'store> Provenance<'store> {
     /// Chooses the lock that a report belongs to. Its records have as an output the report or, failing that, the trace
     /// or an artifact that the trace names.
@@ -88,7 +96,9 @@ impl<'store> Provenance<'store> {
         let reader = Reader::new(store);
         let mut doubts = Vec::new();
         let mut read: Vec<(PathBuf, Lock)> = Vec::new();
-        for path in locks {
+        // A bundle that was published from the study has a copy of its lock.
+        let (bundled, own): (Vec<&PathBuf>, _) = locks.iter().partition(|path| is_bundled(path));
+        for path in own.into_iter().chain(bundled) {
             match Lock::read(path) {
                 Ok(Some(lock)) => read.push((path.clone(), lock)),
                 Ok(None) => {}

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use artifacts::counted;
+
 use crate::document::{Document, Number};
 use crate::error::TrailError;
 
@@ -107,6 +109,10 @@ fn nothing(document: &Document, query: &Query) -> TrailError {
         _ => format!(" in {file}"),
     };
     let mut near: Vec<&Number> = document.numbers.iter().collect();
+    // Words are traced, too. Whoever asks for a number that is not there has no use for them.
+    if near.iter().any(|n| is_numeric(n)) {
+        near.retain(|n| is_numeric(n));
+    }
     let (line, column) = (query.line.unwrap_or(0), query.column.unwrap_or(0));
     let on_line = query
         .line
@@ -119,7 +125,12 @@ fn nothing(document: &Document, query: &Query) -> TrailError {
         }
         Some(_) if !near.is_empty() => {
             near.sort_by_key(|n| n.line.abs_diff(line));
-            format!("the nearest are {}", listed(&near))
+            let lines = document.markdown.lines().count();
+            let end = match line > lines {
+                true => format!("it has {}; ", counted(lines, "line")),
+                false => String::new(),
+            };
+            format!("{end}the nearest are {}", listed(&near))
         }
         _ if near.is_empty() => "its trace is empty".to_owned(),
         _ => {
@@ -142,6 +153,12 @@ fn nothing(document: &Document, query: &Query) -> TrailError {
         asked: format!("{what}{place}"),
         hint,
     }
+}
+
+/// Returns whether a traced cell is a number, and not a word.
+fn is_numeric(number: &Number) -> bool {
+    let value = number.value.as_deref();
+    value.is_some_and(|value| value.parse::<f64>().is_ok_and(f64::is_finite))
 }
 
 /// Returns whether a number's full value is within 1 % of the wanted one.

@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use artifacts::{Column, Scalar, Table};
+use artifacts::{ActionKey, Column, Digest, Scalar, Table};
 use contract::TraceSource;
-use pipeline::Coordinates;
+use pipeline::lock::{Earlier, Lock};
+use pipeline::{CellStatus, Coordinates};
 
 use super::study::{REPORT, Study, traced};
 use crate::{Audit, Number};
@@ -56,6 +57,38 @@ fn a_missing_raw_artifact_is_found() {
     assert_eq!(audit.problems.len(), 1, "{audit}");
     assert!(
         mentions(&audit, "an output of ladder[configuration=batched,rep=1]: "),
+        "{audit}"
+    );
+}
+
+#[test]
+fn the_record_of_an_earlier_result_must_be_there_and_have_its_key() {
+    let study = Study::new();
+    let mut lock = Lock::read(&study.lock).unwrap().unwrap();
+    let ladder = lock.stages.iter().position(|s| s.name == "ladder");
+    let ladder = ladder.unwrap();
+    let other = &lock.stages[ladder].cells[1];
+    let (key, record) = (other.key.unwrap(), other.record.unwrap());
+    let mut earlier = |key, record| {
+        lock.stages[ladder].cells[0].earlier = vec![Earlier {
+            status: CellStatus::Ok,
+            key,
+            record,
+        }];
+        lock.write(&study.lock).unwrap();
+        study.audit()
+    };
+    let audit = earlier(key, record);
+    assert_eq!(audit.artifacts, 7 + 12 + 1);
+    assert!(!mentions(&audit, "an earlier result"), "{audit}");
+    let audit = earlier(ActionKey(Digest::of(b"another recipe")), record);
+    assert!(
+        mentions(&audit, "its key of an earlier result of ladder["),
+        "{audit}"
+    );
+    let audit = earlier(key, Digest::of(b"gone"));
+    assert!(
+        mentions(&audit, "the record of an earlier result of ladder["),
         "{audit}"
     );
 }

@@ -70,6 +70,22 @@ fn a_number_that_is_not_there_is_answered_with_those_near() {
 }
 
 #[test]
+fn a_hint_lists_numbers_and_says_where_the_report_ends() {
+    let mut document = Study::new().document();
+    let lines = document.markdown.lines().count();
+    let error = places(&document, "r.md:900", None).unwrap_err();
+    let end = format!("; it has {lines} lines; the nearest are ");
+    assert!(error.contains(&end), "{error}");
+    for number in document.numbers.iter_mut().filter(|n| n.line == 5) {
+        (number.text, number.value) = ("yes".to_owned(), Some("true".to_owned()));
+    }
+    let error = places(&document, "r.md:4", None).unwrap_err();
+    assert!(error.contains("the nearest are `15.5` at 3:13"), "{error}");
+    assert!(!error.contains("`yes`"), "{error}");
+    assert!(!error.contains("it has"), "{error}");
+}
+
+#[test]
 fn a_missing_report_and_a_missing_trace_are_distinguished() {
     let study = Study::new();
     let nowhere = study.folder.path().join("none.md");
