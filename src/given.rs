@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use bundle::BundleError;
 
 use crate::exit::Stop;
+use crate::nearby;
 use crate::project::{in_shell, shown};
 
 /// The number of bytes needed to identify a file.
@@ -179,6 +180,11 @@ fn remedy(path: &Path, thing: Thing, wanted: Wanted) -> String {
     let alternative = instead(path, thing, wanted).map(|other| shown(&other));
     if let Some(other) = alternative {
         return format!("give `{other}`");
+    }
+    if (thing, wanted) == (Thing::Folder, Wanted::Report)
+        && let Some(below) = nearby::reports_below(path)
+    {
+        return format!("give a report: {below}");
     }
     match (thing, wanted) {
         (Thing::Experiment, Wanted::Bundle) => {

@@ -177,7 +177,8 @@ fn execute(words: impl Iterator<Item = OsString>) -> u8 {
                 terminal::complain(&message);
                 return exit::Stop::usage_printed().code();
             }
-            return answered(&other_words::with_our_word(error));
+            let error = other_words::as_typed(other_words::with_our_word(error), &texts);
+            return answered(&error);
         }
     };
     variables::warn_of_misspelt();

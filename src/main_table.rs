@@ -11,6 +11,9 @@ use crate::terminal;
 /// The number of rows shown.
 const ROWS: usize = 12;
 
+/// The number of columns named below the table.
+const NAMED: usize = 6;
+
 /// The columns shown if a table has them, by the start of their names.
 pub(crate) const USUAL: [&str; 4] = [
     "output_throughput",
@@ -102,7 +105,26 @@ fn text(name: &str, table: &Table) -> Result<String, Stop> {
         0 => String::new(),
         more => format!("\n… and {} of {name}", counted(more, "more row")),
     };
-    Ok(format!("{name}:\n{laid_out}{rest}"))
+    let others = match further(table, &shown) {
+        others if others.is_empty() => String::new(),
+        others => format!("\nmore columns: {}", others.join(", ")),
+    };
+    Ok(format!("{name}:\n{laid_out}{rest}{others}"))
+}
+
+/// Returns the means of a table that are not shown: its author asked for each of them.
+fn further(table: &Table, shown: &[String]) -> Vec<String> {
+    if table.metadata("operator").as_deref() != Some("aggregate") {
+        return Vec::new();
+    }
+    let mut names = table.names();
+    names.retain(|name| name.ends_with("_mean") && !shown.contains(name));
+    let more = names.len().saturating_sub(NAMED);
+    if more > 0 {
+        names.truncate(NAMED);
+        names.push(format!("and {more} more"));
+    }
+    names
 }
 
 /// Formats a value with four significant digits.
@@ -132,6 +154,24 @@ mod tests {
         };
         assert_eq!(columns(&table(Some(90.0))), ["ttft_scheduled_ms_p50"]);
         assert_eq!(columns(&table(None)), ["ttft_ms_p50"]);
+    }
+
+    #[test]
+    fn a_mean_that_is_not_shown_is_named_below_the_table() {
+        let table = |operator: &str| {
+            let columns = vec![
+                Column::int("clients", [Some(2)]),
+                Column::float("goodput_mean", [Some(3.0)]),
+                Column::float("goodput_std", [Some(1.0)]),
+                Column::float("ttft_ms_p50_mean", [Some(8.0)]),
+            ];
+            let metadata = [("keys", "clients"), ("operator", operator)];
+            Table::with_metadata(columns, &metadata).unwrap()
+        };
+        let means = text("results.means", &table("aggregate")).unwrap();
+        assert!(means.ends_with("\nmore columns: goodput_mean"), "{means}");
+        let cells = text("results.cells", &table("cell-summary")).unwrap();
+        assert!(!cells.contains("more columns"), "{cells}");
     }
 
     #[test]

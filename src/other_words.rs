@@ -1,15 +1,16 @@
 //! Other load generators' words for our options, so that a user who types one gets ours.
 
-use clap::Error;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory as _, Error};
 use pipeline::suggest::closest;
 
+use crate::args::Cli;
 use crate::nearby;
 use Saying::{Advise, LeaveOut, Write};
 use of_commands::{
     BEFORE_COMMANDS, LISTED_ELSEWHERE, OF_EXPLORE, OF_INIT, OF_QUERIES, OF_REPORTS, OF_RUNS,
-    OF_SHOWS, OF_STORES,
+    OF_SHOWS, OF_STORES, OF_TRAILS,
 };
 use tables::{APIS, COMMANDS, SAYINGS, WORDS, write};
 
@@ -83,8 +84,86 @@ fn hide_a_header(error: &mut Error) {
         let given = text(ContextKind::InvalidValue);
         let ends = |c: char| matches!(c, ':' | '=') || c.is_whitespace();
         let name = given.split(ends).next().unwrap_or_default();
-        let shown = ContextValue::String(format!("{name}: …"));
+        let sign = match given[name.len()..].chars().next() {
+            Some('=') => "=",
+            Some(c) if c.is_whitespace() => " ",
+            _ => ": ",
+        };
+        let shown = ContextValue::String(format!("{name}{sign}…"));
         error.insert(ContextKind::InvalidValue, shown);
+    }
+}
+
+/// Names options by the names that were typed: the parser gives each its first name, whichever was typed.
+pub(crate) fn as_typed(mut error: Error, words: &[String]) -> Error {
+    let cli = Cli::command();
+    let command = words
+        .iter()
+        .skip(1)
+        .find_map(|word| cli.find_subcommand(word));
+    let Some(command) = command else {
+        return error;
+    };
+    for kind in [ContextKind::InvalidArg, ContextKind::PriorArg] {
+        let named = match error.get(kind) {
+            Some(ContextValue::String(one)) => ContextValue::String(typed(one, command, words)),
+            Some(ContextValue::Strings(all)) => {
+                let all = all.iter().map(|one| typed(one, command, words));
+                ContextValue::Strings(all.collect())
+            }
+            _ => continue,
+        };
+        error.insert(kind, named);
+    }
+    if let Some(option) = swallower(&error, command, words) {
+        let saying = format!("put it before `{option}`, which takes every word after it");
+        suggest(&mut error, saying);
+    }
+    error
+}
+
+/// Returns the option that may have taken a missing argument for one of its own values.
+fn swallower(error: &Error, command: &Command, words: &[String]) -> Option<String> {
+    let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
+    let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    if !is_missing || !missing.iter().any(|argument| argument.starts_with('<')) {
+        return None;
+    }
+    let takes_several = |long: &str| {
+        let mut arguments = command.get_arguments();
+        let argument = arguments.find(|argument| argument.get_long() == Some(long));
+        let count = argument.and_then(|argument| argument.get_num_args());
+        count.is_some_and(|count| count.max_values() > 1)
+    };
+    let mut each = words.iter();
+    let at = each.position(|word| word.strip_prefix("--").is_some_and(takes_several))?;
+    let values = words[at + 1..].iter().take_while(|w| !w.starts_with('-'));
+    (values.count() > 1).then(|| words[at].clone())
+}
+
+/// Returns an option, with its placeholder, under the name that was typed.
+fn typed(named: &str, command: &Command, words: &[String]) -> String {
+    let end = named.find([' ', '=']).unwrap_or(named.len());
+    let (option, placeholder) = named.split_at(end);
+    let is_typed = |long: &str| {
+        let written = |word: &String| {
+            let after = word.strip_prefix("--").and_then(|w| w.strip_prefix(long));
+            after.is_some_and(|after| after.is_empty() || after.starts_with('='))
+        };
+        words.iter().any(written)
+    };
+    let alias = || {
+        let long = option.strip_prefix("--").filter(|long| !is_typed(long))?;
+        let mut arguments = command.get_arguments();
+        let argument = arguments.find(|argument| argument.get_long() == Some(long))?;
+        let aliases = argument.get_all_aliases()?;
+        aliases.into_iter().find(|alias| is_typed(alias))
+    };
+    match alias() {
+        Some(alias) => format!("--{alias}{placeholder}"),
+        None => named.to_owned(),
     }
 }
 
@@ -266,6 +345,7 @@ fn said_about(error: &Error, given: &str) -> Option<String> {
         () if is_of(&["<COMMAND>", "benchtrail [OPTIONS]"]) => BEFORE_COMMANDS,
         () if is_of(&["benchtrail report"]) => OF_REPORTS,
         () if of_stores => OF_STORES,
+        () if is_of(&["benchtrail audit", "benchtrail why"]) => OF_TRAILS,
         () if is_of(&["benchtrail explore"]) => OF_EXPLORE,
         () if is_of(&["benchtrail sql"]) => OF_QUERIES,
         () if is_of(&["benchtrail show"]) => OF_SHOWS,
@@ -338,8 +418,65 @@ fn is_level_and_rate(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Cli;
-    use clap::{CommandFactory, Parser};
+    use clap::Parser as _;
+
+    #[test]
+    fn an_error_names_the_option_that_was_typed() {
+        for (line, named, other) in [
+            (
+                "--input-len 100-200",
+                "'--input-len <A..B>'",
+                "prompt-tokens",
+            ),
+            ("--isl=100-200", "'--isl <A..B>'", "prompt-tokens"),
+            (
+                "--prompt-tokens 100-200",
+                "'--prompt-tokens <A..B>'",
+                "input-len",
+            ),
+            ("--num-prompts 0", "'--num-prompts <N>'", "--requests"),
+            (
+                "--request-rate 1 --concurrency 2",
+                "'--request-rate <R,…>",
+                "'--rate",
+            ),
+        ] {
+            let line = format!("benchtrail load http://127.0.0.1:1 {line}");
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            let error = Cli::try_parse_from(&words).expect_err("it is refused");
+            let text = as_typed(with_our_word(error), &words).to_string();
+            assert!(text.contains(named), "{text}");
+            // The tip may name it.
+            let first = text.lines().next().unwrap_or_default();
+            assert!(!first.contains(other), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_argument_that_an_option_took_is_to_come_before_it() {
+        let words = |line: &str| -> Vec<String> {
+            let words = line.split_whitespace();
+            words.map(str::to_owned).collect()
+        };
+        let answer = |line: &str| {
+            let words = words(line);
+            let error = Cli::try_parse_from(&words).expect_err("it lacks the report");
+            as_typed(with_our_word(error), &words).to_string()
+        };
+        let text = answer("benchtrail audit --foreign --data a.csv report.md");
+        assert!(text.contains("put it before `--data`"), "{text}");
+        let text = answer("benchtrail audit --foreign --data a.csv");
+        assert!(!text.contains("put it before"), "{text}");
+    }
+
+    #[test]
+    fn a_refused_header_is_shown_with_its_own_sign() {
+        let words = ["benchtrail", "load", "http://127.0.0.1:1", "--header"];
+        let error = Cli::try_parse_from(words.into_iter().chain(["Authorization=secret"]));
+        let text = with_our_word(error.expect_err("it is refused")).to_string();
+        assert!(text.contains("'Authorization=…'"), "{text}");
+        assert!(!text.contains("secret"), "{text}");
+    }
 
     #[test]
     fn every_word_of_ours_is_an_option_of_load() {
@@ -429,6 +566,7 @@ mod tests {
             ("benchtrail explore --port 80", "`--listen 127.0.0.1:PORT`"),
             ("benchtrail sql a.yaml --format csv", "`--csv`"),
             ("benchtrail init a --concurrency 4", "`--clients N,…`"),
+            ("benchtrail audit a.yaml --smoke", "name the report"),
             ("benchtrail status -x a.yaml", "unexpected argument '-x'"),
         ] {
             let text = whole(line);

@@ -7,19 +7,34 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use artifacts::{Digest, counted};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use pipeline::event::Rest;
+use pipeline::lock::lock_path;
 use pipeline::stage::Rates;
 use pipeline::{CellStatus, Event, Experiment};
 use serde_json::json;
 
 use crate::exit::Stop;
+use crate::nearby;
 use crate::terminal::{complain, continued, is_watched, plain, seconds};
+
+/// Returns what a run says that waits for another process, with how to find that process.
+fn waiting(exclusive: &str, runs: Option<String>) -> String {
+    let which = match runs {
+        Some(runs) => {
+            format!("the runs of these locks are alive: {runs}, and `benchtrail status` shows them")
+        }
+        None => format!("`fuser -v` on `locks/{exclusive}.lock` in the store shows it"),
+    };
+    format!(
+        "waiting: another process holds the exclusive resource `{exclusive}`; {which}; this run goes on when it ends"
+    )
+}
 
 /// The number of printed warnings per cell; the rest is only counted.
 const WARNINGS_SHOWN: usize = 6;
@@ -66,6 +81,8 @@ pub(crate) struct Progress {
     log: Option<Mutex<File>>,
     show: Show,
     live: Option<Live>,
+    /// The lock that the run will write.
+    lock: PathBuf,
 }
 
 struct Live {
@@ -173,6 +190,7 @@ impl Progress {
             log: log.map(Mutex::new),
             show,
             live,
+            lock: lock_path(experiment),
         })
     }
 
@@ -261,9 +279,7 @@ impl Progress {
                 self.note(&format!("{what} for {seconds} s"));
             }
             Event::Waiting { exclusive } => {
-                self.say(&format!(
-                    "waiting: another process holds the exclusive resource `{exclusive}`"
-                ));
+                self.say(&waiting(exclusive, nearby::other_runs(&self.lock)));
             }
             Event::Warning { cell, message } => self.warn(cell.as_deref(), message),
             Event::PlanMade { .. }

@@ -121,10 +121,19 @@ impl Project {
     /// If the folder cannot be created or its index cannot be opened.
     pub(crate) fn open(&self) -> Result<Store, Stop> {
         if self.is_ours() {
+            // A folder of somebody else may become the store, and may hold files of theirs.
+            let is_new = !self.store.exists()
+                || (self.store.ends_with(".benchtrail") && !self.store.join("objects").exists());
             let opened = Store::open(&self.store);
+            if is_new && opened.is_ok() {
+                keep_out_of_git(&self.store);
+            }
             return opened.map_err(|error| match DiskFault::behind(&error) {
                 None if !self.store.join("objects").is_dir() => Stop::from(error)
                     .hint("the store is a folder: name one that you can make or write with `--store DIR` or BENCHTRAIL_STORE"),
+                Some(DiskFault::ReadOnly | DiskFault::Permission) => Stop::from(error).hint(
+                    "make the folder writable for you, or put the store elsewhere with `--store DIR`",
+                ),
                 _ => Stop::from(error),
             });
         }
@@ -187,6 +196,17 @@ pub(crate) fn report_file(folder: &Path, name: &str, profile: Option<&str>) -> P
     folder.join("reports").join(study).join("report.md")
 }
 
+/// Lets git pass over a new store, whose objects are many and are named by their bytes.
+fn keep_out_of_git(store: &Path) {
+    use std::io::Write as _;
+
+    let file = std::fs::File::create_new(store.join(".gitignore"));
+    // The store works without it, and another process may have just written it.
+    if let Ok(mut file) = file {
+        let _ = file.write_all(b"*\n");
+    }
+}
+
 /// Returns whether a folder is a published bundle, whose reports can be queried like any others.
 fn is_bundle(folder: &Path) -> bool {
     folder.join(bundle::MANIFEST).is_file() && folder.join("store/objects").is_dir()
@@ -232,6 +252,26 @@ mod tests {
     fn a_path_is_shown_in_one_line() {
         let path = Path::new("/of others/a\neverything holds.yaml");
         assert_eq!(shown(path), "/of others/a\\neverything holds.yaml");
+    }
+
+    #[test]
+    fn git_passes_over_a_store_that_is_new_and_sees_a_folder_that_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let opened = |store: &Path| {
+            let project = Project::of(Some(&folder.path().join("a.yaml")), Some(store));
+            drop(project.and_then(|project| project.open()).expect("a store"));
+            std::fs::read_to_string(store.join(".gitignore")).ok()
+        };
+        for name in [".benchtrail", "shared"] {
+            let store = folder.path().join(name);
+            assert_eq!(opened(&store).as_deref(), Some("*\n"), "{name}");
+            // Whoever removes it wants it so.
+            std::fs::remove_file(store.join(".gitignore")).expect("it is there");
+            assert_eq!(opened(&store), None, "{name}");
+        }
+        let theirs = folder.path().join("theirs");
+        std::fs::create_dir(&theirs).expect("a folder");
+        assert_eq!(opened(&theirs), None);
     }
 
     #[test]

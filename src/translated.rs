@@ -16,10 +16,11 @@ use crate::effect_text::to_copy;
 use crate::other_words::{Saying, api, saying};
 use tools::{Theirs, synthetic, without_a_server};
 
+mod defaults;
 mod tools;
 
-/// The address at which vLLM's server listens by default, and at which `vllm bench serve` looks for it.
-const USUAL: (&str, &str) = ("127.0.0.1", "8000");
+/// The host at which all tools look for a server.
+const USUAL_HOST: &str = "127.0.0.1";
 
 /// Options whose values may be secrets, which are not repeated.
 const SECRET: [&str; 5] = ["--api-key", "--key", "--token", "--header", "-H"];
@@ -90,7 +91,9 @@ pub(crate) fn explained(words: &[String]) -> Option<String> {
         if address.takes(one) {
             continue;
         }
-        let of_tool = theirs.as_ref().and_then(|theirs| of_tool(theirs, one));
+        let of_tool = theirs
+            .as_ref()
+            .and_then(|theirs| of_tool(theirs, one, &given));
         let (instead, why) = of_tool
             .or_else(|| own_api(one))
             .or_else(|| with_unit(one))
@@ -129,13 +132,35 @@ pub(crate) fn explained(words: &[String]) -> Option<String> {
         (false, true) => "error: only the name of the command differs:",
     };
     differs.then(|| {
-        let hint = hint(address.url(), command, is_whole);
-        text(heading, &differences, &hint)
+        let (port, is_stated) = defaults::address(theirs.as_ref(), &given);
+        let without_address = (!is_stated && !address.is_given()).then_some("address");
+        let mut words = vec!["benchtrail".to_owned(), "load".to_owned()];
+        words.extend(address.url(port));
+        words.extend(command);
+        let mut gaps: Vec<&str> = without_address.into_iter().collect();
+        if let Some(theirs) = &theirs {
+            gaps.extend(defaults::fill(theirs, &given, &mut words));
+        }
+        text(heading, &differences, &hint(&words, is_whole, &gaps))
     })
 }
 
 /// Returns what to write instead of an option that this tool reads in its own way.
-fn of_tool(theirs: &Theirs, one: &Given) -> Option<(Instead, String)> {
+fn of_tool(theirs: &Theirs, one: &Given, given: &[Given]) -> Option<(Instead, String)> {
+    if let Some(words) = theirs.drawn(one, given) {
+        if words.is_empty() {
+            return Some(left_out(": all lengths are the same without it"));
+        }
+        let why = format!(
+            "`{}`: without --random-range-ratio, the lengths vary",
+            words.join(" ")
+        );
+        return Some((Instead::Words(words), why));
+    }
+    if theirs.tool == "llmperf" && one.option == "--llm-api" && one.value() == Some("openai") {
+        let words = vec!["--api".to_owned(), "openai-chat".to_owned()];
+        return Some((Instead::Words(words), "`--api openai-chat`".to_owned()));
+    }
     let ours = theirs.option(&one.option)?;
     if one.option == "-f" {
         return Some(left_out(
@@ -183,25 +208,25 @@ fn text(heading: &str, differences: &[(String, String)], hint: &str) -> String {
     text + hint
 }
 
-/// Returns the command, if it is a valid one.
-fn hint(urls: Vec<String>, command: Vec<String>, is_whole: bool) -> String {
-    let words = [
-        vec!["benchtrail".to_owned(), "load".to_owned()],
-        urls,
-        command,
-    ]
-    .concat();
-    if args::parse(&words).is_ok() {
-        let words: Vec<String> = words.iter().map(|word| to_copy(word)).collect();
-        let what = match is_whole {
-            true => "the same load",
-            false => "the load without what is left out",
-        };
-        format!("hint: {what}: {}", words.join(" "))
-    } else {
-        "hint: docs/coming-from.md lists our options; `benchtrail load --help` describes them"
-            .to_owned()
+/// Returns the command, if it is a valid one, with what about the load is not the other tool's.
+fn hint(words: &[String], is_whole: bool, gaps: &[&str]) -> String {
+    if args::parse(words).is_err() {
+        return "hint: docs/coming-from.md lists our options; `benchtrail load --help` describes them"
+            .to_owned();
     }
+    let words: Vec<String> = words.iter().map(|word| to_copy(word)).collect();
+    let ours = match gaps {
+        [] => String::new(),
+        [one] => format!("with our own {one}"),
+        [first @ .., last] => format!("with our own {} and {last}", first.join(", ")),
+    };
+    let what = match (is_whole, ours.as_str()) {
+        (true, "") => "the same load".to_owned(),
+        (false, "") => "the load without what is left out".to_owned(),
+        (true, ours) => format!("a similar load, {ours}"),
+        (false, ours) => format!("the load without what is left out, {ours}"),
+    };
+    format!("hint: {what}: {}", words.join(" "))
 }
 
 /// The address of the server, which other tools give in parts.
@@ -242,14 +267,18 @@ impl Address {
         (api != "openai-completions").then_some(api)
     }
 
-    /// Returns the servers, without endpoints.
-    fn url(&self) -> Vec<String> {
+    fn is_given(&self) -> bool {
+        !self.urls.is_empty() || self.host.is_some() || self.port.is_some()
+    }
+
+    /// Returns the servers, without endpoints; the port is the one at which the tool looks by default.
+    fn url(&self, port: &str) -> Vec<String> {
         if !self.urls.is_empty() {
             return self.urls.iter().map(|url| base(url)).collect();
         }
-        let host = self.host.as_deref().unwrap_or(USUAL.0);
-        let host = if host == "0.0.0.0" { USUAL.0 } else { host };
-        let port = self.port.as_deref().unwrap_or(USUAL.1);
+        let host = self.host.as_deref().unwrap_or(USUAL_HOST);
+        let host = if host == "0.0.0.0" { USUAL_HOST } else { host };
+        let port = self.port.as_deref().unwrap_or(port);
         vec![format!("http://{host}:{port}")]
     }
 }
@@ -520,7 +549,7 @@ mod tests {
             (
                 "bench serve --backend openai-chat --endpoint /v1/chat/completions --base-url http://10.0.0.5:8000/v1 \
                  --max_concurrency 8 --num_prompts 8 --trust-remote-code",
-                "http://10.0.0.5:8000 --api openai-chat --max-concurrency 8 --num-prompts 8",
+                "http://10.0.0.5:8000 --api openai-chat --max-concurrency 8 --num-prompts 8 --input-len 1024 --output-len 128",
             ),
             (
                 "benchmark run --target http://10.0.0.5:8000 --rate-type concurrent --rate 1 8 64 --max-seconds 30 \
@@ -539,11 +568,7 @@ mod tests {
             ),
         ] {
             let message = explanation(theirs);
-            let what = match message.contains("left out below") {
-                true => "the load without what is left out",
-                false => "the same load",
-            };
-            let expected = format!("hint: {what}: benchtrail load {ours}");
+            let expected = format!(": benchtrail load {ours}");
             assert!(message.ends_with(&expected), "{message}\n{expected}");
         }
     }
@@ -554,7 +579,7 @@ mod tests {
         for (theirs, ours) in [
             (
                 "vllm bench serve --model M --base-url http://10.0.0.5:8000",
-                "http://10.0.0.5:8000 --model M",
+                "http://10.0.0.5:8000 --model M --rate inf --requests 1000 --input-len 1024 --output-len 128",
             ),
             (
                 "guidellm benchmark --target http://10.0.0.5:8000 --rate-type concurrent --rate 1,8 --max-seconds 30 \
@@ -568,29 +593,29 @@ mod tests {
             ),
             (
                 "aiperf profile -m M --url http://10.0.0.5:8000 --endpoint-type chat --streaming --concurrency 10",
-                "http://10.0.0.5:8000 --model M --api openai-chat --concurrency 10",
+                "http://10.0.0.5:8000 --model M --api openai-chat --concurrency 10 --requests 20 --input-len 550",
             ),
             (
                 "genai-perf profile -m M -u 10.0.0.5:8000 --concurrency 4",
-                "http://10.0.0.5:8000 --model M --concurrency 4",
+                "http://10.0.0.5:8000 --model M --concurrency 4 --input-len 550 --no-stream",
             ),
             (
                 "python3 -m sglang.bench_serving --backend vllm --host 10.0.0.5 --port 30000 --num-prompts 10",
-                "http://10.0.0.5:30000 --num-prompts 10",
+                "http://10.0.0.5:30000 --num-prompts 10 --rate inf",
             ),
             (
                 "python benchmarks/benchmark_serving.py --port 8000 --num-prompts 10",
-                "http://127.0.0.1:8000 --num-prompts 10",
+                "http://127.0.0.1:8000 --num-prompts 10 --rate inf --input-len 1024 --output-len 128",
             ),
             (
                 "python token_benchmark_ray.py --model M --mean-input-tokens 550 --mean-output-tokens 150 \
                  --num-concurrent-requests 4 --max-num-completed-requests 20 --timeout 600 --llm-api openai --results-dir out",
                 "http://127.0.0.1:8000 --model M --input-len 550 --output-len 150 --concurrency 4 --requests 20 \
-                 --timeout 600s --out out",
+                 --timeout 600s --api openai-chat --out out",
             ),
             (
                 "uv run vllm bench serve --port 9000 --num-prompts 10",
-                "http://127.0.0.1:9000 --num-prompts 10",
+                "http://127.0.0.1:9000 --num-prompts 10 --rate inf --input-len 1024 --output-len 128",
             ),
             (
                 "k6 run --vus 10 --duration 30s script.js",
@@ -610,8 +635,73 @@ mod tests {
             ),
         ] {
             let message = explanation(theirs);
-            let expected = format!("hint: the same load: benchtrail load {ours}");
+            let expected = format!(": benchtrail load {ours}");
             assert!(message.ends_with(&expected), "{message}\n{expected}");
+        }
+    }
+
+    /// Without an option, each tool does something else than `load`.
+    #[test]
+    fn the_other_tools_own_defaults_are_added() {
+        for (theirs, hint) in [
+            (
+                "vllm bench serve",
+                "hint: the same load: benchtrail load http://127.0.0.1:8000 --rate inf --requests 1000 --input-len 1024 \
+                 --output-len 128",
+            ),
+            (
+                "vllm bench serve --max-concurrency 4",
+                "hint: the same load: benchtrail load http://127.0.0.1:8000 --max-concurrency 4 --requests 1000 \
+                 --input-len 1024 --output-len 128",
+            ),
+            (
+                "python3 -m sglang.bench_serving --dataset-name random --request-rate 2",
+                "hint: the same load: benchtrail load http://127.0.0.1:30000 --request-rate 2 --requests 1000 \
+                 --input-len 1..1024 --output-len 1..1024 --api sglang-generate",
+            ),
+            (
+                "python3 -m sglang.bench_serving --dataset-name random --random-input-len 64 --random-output-len 8 \
+                 --random-range-ratio 1 --backend vllm --num-prompts 4 --request-rate 2",
+                "hint: the same load: benchtrail load http://127.0.0.1:8000 --random-input-len 64 --random-output-len 8 \
+                 --num-prompts 4 --request-rate 2",
+            ),
+            (
+                "python3 -m sglang.bench_serving --dataset-name random --random-input 64 --random-output 8 --port 1",
+                "hint: the same load: benchtrail load http://127.0.0.1:1 --input-len 1..64 --output-len 1..8 --rate inf \
+                 --requests 1000 --api sglang-generate",
+            ),
+            (
+                "python3 -m sglang.bench_serving --port 1",
+                "hint: a similar load, with our own prompts and answer lengths: benchtrail load http://127.0.0.1:1 --rate \
+                 inf --requests 1000 --api sglang-generate",
+            ),
+            (
+                "guidellm benchmark --target http://10.0.0.5:8000",
+                "hint: a similar load, with our own level, number of requests, prompts, answer lengths and API: benchtrail \
+                 load http://10.0.0.5:8000",
+            ),
+            (
+                "aiperf profile -m M",
+                "hint: a similar load, with our own answer lengths: benchtrail load http://127.0.0.1:8000 --model M \
+                 --requests 10 --input-len 550 --no-stream --api openai-chat",
+            ),
+            (
+                "hey http://10.0.0.5:8000",
+                "hint: a similar load, with our own prompts, answer lengths and API: benchtrail load http://10.0.0.5:8000 \
+                 --concurrency 50 --requests 200",
+            ),
+            (
+                "k6 run --vus 10 --duration 30s script.js",
+                "hint: a similar load, with our own address, prompts, answer lengths and API: benchtrail load \
+                 http://127.0.0.1:8000 --concurrency 10 --duration 30s",
+            ),
+        ] {
+            // A command alone is answered with its name.
+            let message = match theirs {
+                "vllm bench serve" => explanation("vllm bench serve --port 8000"),
+                theirs => explanation(theirs),
+            };
+            assert!(message.ends_with(hint), "{message}\n{hint}");
         }
     }
 
@@ -703,9 +793,9 @@ mod tests {
         );
         let line = "vllm bench serve --dataset-name sharegpt --dataset-path s.json --num-prompts 4";
         let message = explanation(line);
-        let ours =
-            "hint: the same load: benchtrail load http://127.0.0.1:8000 --dataset-path s.json";
-        assert!(message.contains(ours), "{message}");
+        let ours = "hint: a similar load, with our own answer lengths: benchtrail load http://127.0.0.1:8000 \
+                    --dataset-path s.json --num-prompts 4 --rate inf";
+        assert!(message.ends_with(ours), "{message}");
         let message = explanation("locust -f mine.py --users 10");
         assert!(
             message.contains("the script says what is sent"),

@@ -198,6 +198,9 @@ cells and has the axes as columns. docs/sql.md describes the SQL that a query ma
   benchtrail audit --foreign their-report.md --data results.csv runs.parquet \\
       --page sources.html
 
+The exit code is 1 if a number does not hold or something is missing. It is 3 if the bytes of an \
+artifact or a record in the store have changed.
+
 With --foreign, you audit reports that Benchtrail did not make. The audit checks written-out \
 arithmetic, totals, relations between columns, sentences that one table can answer, and the structure. \
 With --data, it also traces every number to a cell or to a simple computation over cells. The exit \

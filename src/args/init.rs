@@ -31,7 +31,8 @@ pub(crate) struct InitArgs {
     /// For a running server: environment variable that holds its API key.
     #[arg(long, value_name = "VARIABLE")]
     pub(crate) api_key_env: Option<String>,
-    /// For a running server: API to use, one of `benchtrail list apis` [default: openai-chat].
+    /// For a running server: API to use, one of `benchtrail list apis` [default: openai-chat; the default of `load` is
+    /// openai-completions].
     #[arg(long, value_name = "API", value_parser = super::values::parse_api())]
     pub(crate) api: Option<String>,
     /// Workloads from `benchtrail list workloads`, separated by commas [default: short-decode].

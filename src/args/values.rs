@@ -8,11 +8,14 @@ use pipeline::suggest::duration;
 pub(super) fn parse_header(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once(':').ok_or_else(|| {
         // `NAME=VALUE` of vLLM. The value may be a secret, so it is not repeated.
-        let name = text
-            .split_once('=')
-            .or_else(|| text.trim().split_once(' '))
-            .map_or("X-Route", |(name, _)| name.trim());
-        format!("expected `NAME: VALUE`: write `{name}: …`")
+        match (text.split_once('='), text.trim().split_once(' ')) {
+            (Some((name, _)), _) => {
+                let name = name.trim();
+                format!("`: ` separates the name from the value, not `=`: write `{name}: …`")
+            }
+            (None, Some((name, _))) => format!("expected `NAME: VALUE`: write `{name}: …`"),
+            (None, None) => "expected `NAME: VALUE`: write `X-Route: …`".to_owned(),
+        }
     })?;
     let (name, value) = (name.trim().to_owned(), value.trim().to_owned());
     match load::header_problem(&name, &value) {
@@ -294,6 +297,12 @@ pub(super) fn parse_spans(text: &str) -> Result<(String, String), String> {
 
 /// Reads `METRIC=BOUND` or `METRIC:BOUND`: milliseconds, or a number with its unit.
 pub(super) fn parse_bound(text: &str) -> Result<(String, f64), String> {
+    if text.contains("://") {
+        return Err(
+            "this is a URL and not a bound: put the URL before the option, or give it with `--url`"
+                .to_owned(),
+        );
+    }
     let signs = ["<=", "=<", "≤", "<", "=", ":"];
     let parts: Vec<&str> = text.split_whitespace().collect();
     let is_bound = |part: &&str| {
@@ -381,31 +390,32 @@ fn bounded(name: &str) -> Option<(&'static str, Option<f64>)> {
     Some((metric, share))
 }
 
-/// Reads `N` numbers separated by colons.
-fn parse_numbers<const N: usize>(text: &str, form: &str) -> Result<[f64; N], String> {
-    let numbers: Vec<f64> = text
-        .split(':')
-        .filter_map(|part| part.trim().parse().ok())
-        .collect();
-    let parts = text.split(':').count();
-    numbers
-        .try_into()
-        .ok()
-        .filter(|_| parts == N)
-        .ok_or_else(|| format!("`{text}` is not {form}"))
+/// Reads `N` rates and a time, separated by colons: a number of seconds, or a duration with its unit.
+fn parse_stretch<const N: usize>(text: &str, form: &str) -> Result<([f64; N], f64), String> {
+    let wrong = || format!("`{text}` is not {form}");
+    let (rates, time) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let parts = rates.split(':').map(|part| part.trim().parse::<f64>().ok());
+    let rates: Option<Vec<f64>> = parts.collect();
+    let rates = rates.and_then(|rates| rates.try_into().ok());
+    let rates: [f64; N] = rates.ok_or_else(wrong)?;
+    let seconds = match time.trim().parse::<f64>() {
+        Ok(seconds) => seconds,
+        Err(_) if time.trim().is_empty() => return Err(wrong()),
+        Err(_) => load::TimeSpan::parse(time.trim())?.duration().as_secs_f64(),
+    };
+    check_stretch(&rates, seconds)?;
+    Ok((rates, seconds))
 }
 
-/// Reads `RATE:SECONDS`.
+/// Reads `RATE:TIME`.
 pub(super) fn parse_step(text: &str) -> Result<(f64, f64), String> {
-    let [rate, seconds] = parse_numbers(text, "RATE:SECONDS")?;
-    check_stretch(&[rate], seconds)?;
+    let ([rate], seconds) = parse_stretch(text, "RATE:SECONDS")?;
     Ok((rate, seconds))
 }
 
-/// Reads `FROM:TO:SECONDS`.
+/// Reads `FROM:TO:TIME`.
 pub(super) fn parse_ramp(text: &str) -> Result<(f64, f64, f64), String> {
-    let [from, to, seconds] = parse_numbers(text, "FROM:TO:SECONDS")?;
-    check_stretch(&[from, to], seconds)?;
+    let ([from, to], seconds) = parse_stretch(text, "FROM:TO:SECONDS")?;
     Ok((from, to, seconds))
 }
 
@@ -426,7 +436,48 @@ fn check_stretch(rates: &[f64], seconds: f64) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{bounded, parse_profile, parse_share};
+    use super::{
+        bounded, parse_bound, parse_header, parse_profile, parse_ramp, parse_share, parse_step,
+    };
+
+    #[test]
+    fn a_time_is_a_number_of_seconds_or_has_its_unit() {
+        for (text, step) in [
+            ("1:2", (1.0, 2.0)),
+            ("1:2s", (1.0, 2.0)),
+            (" 4 : 1.5 min", (4.0, 90.0)),
+            ("0.5:500ms", (0.5, 0.5)),
+        ] {
+            assert_eq!(parse_step(text), Ok(step), "{text}");
+        }
+        assert_eq!(parse_ramp("1:4:3s"), Ok((1.0, 4.0, 3.0)));
+        assert_eq!(parse_ramp("1:4:3"), Ok((1.0, 4.0, 3.0)));
+        for text in [
+            "1",
+            "1:",
+            "1:2:3",
+            "x:2",
+            "1:0s",
+            "-1:2s",
+            "1:2 parsecs",
+            "1:inf",
+        ] {
+            assert!(parse_step(text).is_err(), "{text}");
+        }
+        assert!(parse_ramp("1:4").is_err());
+    }
+
+    #[test]
+    fn what_is_no_value_of_an_option_is_answered_with_its_place() {
+        let refused = parse_bound("http://127.0.0.1:8000").expect_err("it is a URL");
+        assert!(refused.contains("before the option"), "{refused}");
+        let refused = parse_header("Authorization=secret").expect_err("it has no colon");
+        assert!(
+            refused.contains("not `=`: write `Authorization: …`"),
+            "{refused}"
+        );
+        assert!(!refused.contains("secret"), "{refused}");
+    }
 
     #[test]
     fn a_percentage_is_the_share_with_the_same_digits() {

@@ -13,6 +13,7 @@ use super::list::{is_defined, names_of, needs_weights_file};
 use super::load_study::LoadStudy;
 use crate::args::{Global, InitArgs};
 use crate::exit::Stop;
+use crate::project::in_shell;
 use crate::terminal::{complain, say};
 
 /// The requested study.
@@ -53,6 +54,30 @@ enum Levels {
     As(Value),
 }
 
+impl Levels {
+    /// Checks that each level is given once.
+    fn each_once(&self) -> Result<(), Stop> {
+        match self {
+            Self::Clients(clients) => each_once("clients", clients),
+            Self::Rates(rates) => each_once("rate", rates),
+            Self::As(_) => Ok(()),
+        }
+    }
+}
+
+/// Checks that no label of an axis is given twice, as a plan does.
+fn each_once<T: PartialEq + std::fmt::Display>(axis: &str, labels: &[T]) -> Result<(), Stop> {
+    let mut each = labels.iter().enumerate();
+    match each.find(|(at, label)| labels[..*at].contains(label)) {
+        Some((_, label)) => {
+            let message = format!("the axis `{axis}` has the label `{label}` twice");
+            Err(Stop::usage(message)
+                .hint("remove one; the study repeats measurements in its `--repetitions`"))
+        }
+        None => Ok(()),
+    }
+}
+
 pub(super) fn init(arguments: &InitArgs, global: &Global) -> Result<(), Stop> {
     let asks = !arguments.yes
         && !global.json
@@ -60,6 +85,7 @@ pub(super) fn init(arguments: &InitArgs, global: &Global) -> Result<(), Stop> {
         && arguments.from_results.is_empty()
         && std::io::stdin().is_terminal()
         && std::io::stderr().is_terminal();
+    check_order(arguments)?;
     let name = name(arguments, asks)?;
     let text = match arguments.from_results.as_slice() {
         [] => text(&wish(arguments, name.clone(), asks)?),
@@ -82,6 +108,25 @@ pub(super) fn init(arguments: &InitArgs, global: &Global) -> Result<(), Stop> {
         ));
     }
     Ok(())
+}
+
+/// Checks that the study's name is not taken for a file: an option with several values takes every word after it.
+fn check_order(arguments: &InitArgs) -> Result<(), Stop> {
+    let (None, [files @ .., last]) = (&arguments.name, arguments.from_results.as_slice()) else {
+        return Ok(());
+    };
+    let meant = last.to_str().filter(|text| is_name(text));
+    match (meant, files) {
+        (Some(name), [_, ..]) if !last.exists() => {
+            let files: Vec<String> = files.iter().map(|file| in_shell(file)).collect();
+            let message = format!("there is no file `{name}`");
+            Err(Stop::usage(message).hint(format!(
+                "the name of the study comes first: `benchtrail init {name} --from-results {}`",
+                files.join(" ")
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the study's name.
@@ -119,6 +164,7 @@ fn wish(arguments: &InitArgs, name: String, asks: bool) -> Result<Wish, Stop> {
     for workload in &workloads {
         is_defined("workloads", workload)?;
     }
+    each_once("workload", &workloads)?;
     let levels = match (arguments.clients.as_slice(), arguments.rates.as_slice()) {
         ([], []) => Levels::Clients(clients(&ask(
             "Levels of clients, separated by commas",
@@ -127,6 +173,7 @@ fn wish(arguments: &InitArgs, name: String, asks: bool) -> Result<Wish, Stop> {
         ([], rates) => Levels::Rates(rates.to_vec()),
         (clients, _) => Levels::Clients(clients.to_vec()),
     };
+    levels.each_once()?;
     Ok(Wish {
         name,
         server,
@@ -186,6 +233,8 @@ fn from_load(arguments: &InitArgs, name: String, folder: &Path) -> Result<Wish, 
         (true, inline) => vec![inline.to_string()],
         (false, _) => arguments.workloads.clone(),
     };
+    levels.each_once()?;
+    each_once("workload", &workloads)?;
     Ok(Wish {
         name,
         server: Server::Running {
@@ -398,13 +447,23 @@ fn text(wish: &Wish) -> String {
     text
 }
 
+/// Returns the title of a model: its id, or the last part of a path, which would be too long for headings.
+pub(super) fn model_title(id: &str) -> &str {
+    // An id on a hub has one `/`.
+    let is_path = id.starts_with(['/', '.', '~']) || id.split('/').count() > 2;
+    let last = id.trim_end_matches('/').rsplit('/').next();
+    last.filter(|last| is_path && !last.is_empty())
+        .unwrap_or(id)
+}
+
 /// Writes the definitions for the server.
 fn definitions(server: &Server, add: &mut dyn FnMut(&str)) {
     let mut served = |id: &str| {
         add("models:");
-        let id = quoted(id);
         add(&format!(
-            "  served: {{title: {id}, weights: {{named: {{id: {id}}}}}}}"
+            "  served: {{title: {}, weights: {{named: {{id: {}}}}}}}",
+            quoted(model_title(id)),
+            quoted(id)
         ));
     };
     match server {
@@ -499,4 +558,38 @@ pub(super) fn quoted(text: &str) -> String {
         }
     }
     quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_that_is_given_twice_is_refused_like_in_a_plan() {
+        for levels in [
+            Levels::Clients(vec![8, 4, 4]),
+            Levels::Rates(vec![2.0, f64::INFINITY, f64::INFINITY]),
+        ] {
+            assert!(levels.each_once().is_err());
+        }
+        assert!(Levels::Clients(vec![8, 4]).each_once().is_ok());
+        assert!(each_once("workload", &["a".to_owned(), "a".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn a_path_gives_its_last_part_as_the_title() {
+        for (id, title) in [
+            (
+                "/home/ada/models/Qwen3-0.6B-Q8_0.gguf",
+                "Qwen3-0.6B-Q8_0.gguf",
+            ),
+            ("./m.gguf", "m.gguf"),
+            ("models/of/Org--M/", "Org--M"),
+            ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B"),
+            ("m", "m"),
+            ("/", "/"),
+        ] {
+            assert_eq!(model_title(id), title);
+        }
+    }
 }

@@ -95,7 +95,7 @@ fn kinds(global: &Global) {
         .map(|(name, help)| vec![name.to_owned(), help])
         .collect();
     say(&columns(&["what", ""], &rows, &[]));
-    say("\n`benchtrail list engines` lists the first of them.");
+    say("\n`benchtrail list WHAT` lists them, as in `benchtrail list engines`.");
 }
 
 fn word(what: Listed) -> &'static str {
@@ -191,12 +191,16 @@ fn summary(collection: &str, text: &str) -> String {
         let value = value.trim().trim_matches(['"', '\'']);
         (!value.is_empty() && value != ">-" && value != "|").then(|| value.to_owned())
     };
-    let comment = || {
-        let first = text.lines().next().unwrap_or_default();
-        let plain = first
-            .trim_start_matches(['#', '{', ' '])
-            .trim_end_matches(['#', '}', ' ']);
-        plain.to_owned()
+    let comment = || match text.split_once("#}") {
+        // A template begins with a comment of any number of lines.
+        Some((comment, _)) if text.starts_with("{#") => first_sentence(&comment[2..]),
+        _ => {
+            let first = text.lines().next().unwrap_or_default();
+            let plain = first
+                .trim_start_matches(['#', '{', ' '])
+                .trim_end_matches(['#', '}', ' ']);
+            plain.to_owned()
+        }
     };
     match collection {
         "engines" => match (key("title"), key("version")) {
@@ -326,4 +330,23 @@ pub(super) fn needs_weights_file(engine: &str) -> bool {
 /// Returns the names in a collection, shipped or in this folder.
 pub(super) fn names_of(collection: &'static str) -> Vec<String> {
     definitions(collection).into_keys().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_of_a_template_is_the_first_sentence_of_its_comment() {
+        for (text, says) in [
+            ("{# One line. #}\n# Title\n", "One line."),
+            (
+                "{# Over two\n   lines. And more. #}\nx {# other #}\n",
+                "Over two lines.",
+            ),
+            ("# A heading\n{# late #}\n", "A heading"),
+        ] {
+            assert_eq!(summary("templates", text), says);
+        }
+    }
 }

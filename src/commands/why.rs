@@ -137,11 +137,11 @@ pub(super) fn open_document(report: &Path) -> Result<Document, Stop> {
     {
         let markdown = report.with_extension("md");
         return Err(Stop::usage(format!(
-            "{}: use the places of the Markdown report",
+            "{}: this command reads the Markdown report, of which this is the page",
             shown(report)
         ))
         .hint(format!(
-            "use {} with the LINE:COLUMN given in the page's trails",
+            "use {}; the page's trails give its LINE:COLUMN for `why`",
             shown(&markdown)
         )));
     }

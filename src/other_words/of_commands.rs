@@ -277,6 +277,17 @@ pub(super) const OF_REPORTS: &[(&str, &str)] = &[
     ("-o", "`--out FILE` chooses where the report is written"),
 ];
 
+/// Options of studies that commands on a report lack, each with what to do instead.
+pub(super) const OF_TRAILS: &[(&str, &str)] = &[
+    ("--smoke", A_RENDERED_REPORT),
+    ("--profile", A_RENDERED_REPORT),
+    ("--set", A_RENDERED_REPORT),
+];
+
+/// What an option that selects a study meets where a report is wanted.
+const A_RENDERED_REPORT: &str =
+    "leave it out: name the report, such as `reports/STUDY.smoke/report.md` of the profile `smoke`";
+
 /// What an option for the format of a report meets.
 const BOTH_FORMATS: &str = "leave it out: a report is written as `report.md` and as `report.html`";
 

@@ -99,3 +99,14 @@ fn a_line_of_a_log_begins_with_the_second_in_utc() {
     );
     time.parse::<jiff::Timestamp>().unwrap();
 }
+
+#[test]
+fn a_run_that_waits_says_for_whom_or_how_to_find_out() {
+    let text = waiting("host", Some("`a.lock`".to_owned()));
+    assert!(
+        text.contains("of these locks are alive: `a.lock`"),
+        "{text}"
+    );
+    let text = waiting("host", None);
+    assert!(text.contains("`locks/host.lock` in the store"), "{text}");
+}

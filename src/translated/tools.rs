@@ -4,8 +4,8 @@ use super::Given;
 
 /// A command line in another tool's words.
 pub(super) struct Theirs {
-    /// The tool, for options that mean something else elsewhere.
-    tool: &'static str,
+    /// The tool, for options that mean something else elsewhere, and for what it does without them.
+    pub(super) tool: &'static str,
     /// The words that name the tool and its command.
     pub(super) command: String,
     /// How many words these are.
@@ -82,6 +82,19 @@ fn is_script(word: &str) -> bool {
     ["bench_serving", "benchmark_serving", "token_benchmark_ray"].contains(&program(word))
 }
 
+/// Returns the tool that has a command, for a command line without the tool's name.
+fn tool_of(command: &[String]) -> &'static str {
+    let has = |name: &str| command.iter().any(|word| program(word) == name);
+    match () {
+        () if has("bench_serving") => "sglang",
+        () if has("token_benchmark_ray") => "llmperf",
+        () if has("benchmark_serving") || has("bench") => "vllm",
+        () if has("benchmark") => "guidellm",
+        () if has("profile") => "aiperf",
+        () => "",
+    }
+}
+
 impl Theirs {
     /// Returns the beginning of a command line in another tool's words; `None` if it does not begin so.
     pub(super) fn of(words: &[String]) -> Option<Self> {
@@ -106,11 +119,36 @@ impl Theirs {
         } else if !WITHOUT_COMMANDS.contains(&tool) {
             return None;
         }
+        let tool = match tool {
+            "" => tool_of(&words[..at]),
+            tool => tool,
+        };
         Some(Self {
             tool,
             command: words[..at].join(" "),
             length: at,
         })
+    }
+
+    /// Returns our words for a length that this tool draws from a range, unless it is given one; for a range of no width,
+    /// none.
+    pub(super) fn drawn(&self, one: &Given, given: &[Given]) -> Option<Vec<String>> {
+        let number = one.value()?;
+        if one.option == "--random-range-ratio" {
+            let fixed = if self.tool == "sglang" { 1.0 } else { 0.0 };
+            let is_fixed = number.parse::<f64>().ok()?.total_cmp(&fixed).is_eq();
+            return is_fixed.then(Vec::new);
+        }
+        let ours = match one.option.as_str() {
+            "--random-input-len" | "--random-input" => "--input-len",
+            "--random-output-len" | "--random-output" => "--output-len",
+            _ => return None,
+        };
+        let has_ratio = given.iter().any(|one| one.option == "--random-range-ratio");
+        if self.tool != "sglang" || has_ratio || number.parse::<u32>().ok()? < 2 {
+            return None;
+        }
+        Some(vec![ours.to_owned(), format!("1..{number}")])
     }
 
     /// Returns our option for one that this tool reads in its own way; an empty one if it is not needed.

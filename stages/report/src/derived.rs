@@ -561,10 +561,7 @@ mod tests {
 
     #[test]
     fn one_client_that_waits_for_its_answers_is_a_closed_loop_too() {
-        let closed = [
-            json!("sequential"),
-            json!({"closed-loop": {"clients": 4}}),
-        ];
+        let closed = [json!("sequential"), json!({"closed-loop": {"clients": 4}})];
         assert!(closed.iter().all(is_closed));
         let open = [json!("burst"), json!({"poisson": {"rate": 2}}), json!(null)];
         assert!(!open.iter().any(is_closed));

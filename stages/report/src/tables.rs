@@ -13,7 +13,7 @@ pub(crate) use self::headings::{Heads, named};
 
 use self::choice::{WHOLE, choose, telling, upper_end};
 use self::grid::grid;
-use self::headings::{interval_notes, side};
+use self::headings::{interval_notes, own_heading, side};
 use crate::footnotes;
 use crate::language::{World, declared, missed, render_text};
 use crate::settings::{ColumnSettings, TableSettings};
@@ -96,7 +96,9 @@ pub(crate) fn whole(
         .filter(|c| !in_headings || *c != "a" && *c != "b")
         .cloned()
         .collect();
-    let columns = choose(&columns, &view.keys, &telling((0..rows).any(is_open)));
+    let telling = telling((0..rows).any(is_open));
+    let columns = choose(&columns, &view.keys, &telling);
+    let empty = empty_notes(world, &view, &telling)?;
     view.rows.truncate(WHOLE.1);
     let lacks = footnotes::of(world, name, &view, &Condition::default()).map_err(missed)?;
     let mut settings = plain(name, columns.iter(), &crate::settings::not_available());
@@ -111,6 +113,7 @@ pub(crate) fn whole(
     let mut parts = vec![grid(world, environment, &settings, &view, &lacks.markers)?];
     let intervals = settings.columns.iter().filter(|c| c.to.is_some());
     parts.extend(interval_notes(world, &view, intervals));
+    parts.extend(empty);
     let shown = columns.len() + settings.columns.iter().filter(|c| c.to.is_some()).count();
     if shown < names.len() || rows > WHOLE.1 {
         let experiment = world.spec("name", "").map_err(missed)?;
@@ -129,6 +132,47 @@ pub(crate) fn whole(
     parts.extend(family_note(world, &view)?);
     parts.extend(lacks.of_table());
     Ok(parts.join("\n\n"))
+}
+
+/// Returns the notes under a table about the columns that a reader would look for and that have no value in any row,
+/// each with the reason if the table has one.
+fn empty_notes(world: &World, view: &View, telling: &[String]) -> Result<Vec<String>, Error> {
+    let value = |row: usize, column: &str| view.get(row, column).unwrap_or(Scalar::Null);
+    let first = |column: &str| (0..view.rows.len()).find(|i| value(*i, column) != Scalar::Null);
+    let names = &view.table.columns;
+    // An aggregate has no reasons: those are in the table from which it was made.
+    let is_mean = |name: &str| name.ends_with("_mean") && names.iter().any(|c| c == "interval_of");
+    let mut notes: Vec<(Option<String>, Vec<String>)> = Vec::new();
+    for name in names.iter().filter(|name| first(name).is_none()) {
+        let stem = ["_mean", "_low"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end));
+        let own = [Some(name.as_str()), stem];
+        let mut whys: Vec<String> = own.iter().flatten().map(|c| format!("{c}_why")).collect();
+        let is_quantile = ["_p50", "_p90", "_p95", "_p99"]
+            .iter()
+            .any(|end| name.ends_with(end));
+        if is_quantile && telling.contains(name) {
+            whys.push("quantiles_refused".to_owned());
+        }
+        let why = whys.iter().find_map(|why| Some((first(why)?, why)));
+        if why.is_none() && !is_mean(name) {
+            continue;
+        }
+        let reason = why.map(|(row, why)| world.show(view, row, why, "", ""));
+        let reason = reason.transpose().map_err(missed)?;
+        let column = plain("", std::iter::once(name), "").columns;
+        let heading = own_heading(world, view, &column[0]);
+        match notes.iter_mut().find(|(other, _)| *other == reason) {
+            Some((_, headings)) => headings.push(heading),
+            None => notes.push((reason, vec![heading])),
+        }
+    }
+    let note = |(reason, headings): (Option<String>, Vec<String>)| {
+        let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        format!("No row has a value of *{}*{reason}.", headings.join("*, *"))
+    };
+    Ok(notes.into_iter().map(note).collect())
 }
 
 /// Returns the note under a table of verdicts: the families in which its tests were adjusted, and the number of units

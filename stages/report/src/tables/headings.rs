@@ -24,7 +24,9 @@ pub(super) struct Sides {
 impl Sides {
     /// Names the sides: `*Gain* is a ratio: batched ÷ serial`.
     pub(super) fn note(&self) -> String {
-        let Self { headings, sides, .. } = self;
+        let Self {
+            headings, sides, ..
+        } = self;
         match headings.as_slice() {
             [only] => format!("*{only}* is a ratio: {sides}"),
             all => format!("*{}* are ratios: {sides}", all.join("* and *")),

@@ -56,6 +56,34 @@ fn any_experiment_has_a_report_without_a_template_of_its_own() {
 }
 
 #[test]
+fn a_column_without_a_value_in_any_row_is_named_with_its_reason() {
+    let mut lab = lab();
+    let why = "p50 of 1 metrics: 6 values needed, at most 4 there";
+    let columns = vec![
+        Column::int("clients", [Some(1), Some(2)]),
+        Column::float("output_throughput", [Some(3.0), Some(4.0)]).unit("tok/s"),
+        Column::float("ttft_ms_p50", [None, None]).unit("ms"),
+        Column::float("cost", [None, None]),
+        Column::text("cost_why", [Some("no price is declared"), None]),
+        Column::float("spare", [None, None]),
+        Column::text("quantiles_refused", [Some(why), Some(why)]),
+    ];
+    let table = Table::with_metadata(columns, &[("keys", "clients")]).unwrap();
+    let artifact = store_table(&lab.store, &table);
+    let results = lab.inputs.iter_mut().find(|i| i.kind == "analyze").unwrap();
+    results.cells[0].outputs.insert("few".to_owned(), artifact);
+    let done = lab.render(&json!({}), &shipped());
+    let text = markdown(&done.map_err(|f| f.reason).unwrap());
+    for note in [
+        format!("No row has a value of *TTFT p50 (ms)*: {why}."),
+        "No row has a value of *cost*: no price is declared.".to_owned(),
+    ] {
+        assert!(text.contains(&note), "no `{note}` in:\n{text}");
+    }
+    assert!(!text.contains("*spare*"), "{text}");
+}
+
+#[test]
 fn units_that_share_a_launch_are_a_limit_beside_the_verdicts() {
     let text = |on_one_launch: &Value, unit: &Value| {
         let mut lab = lab();
@@ -387,12 +415,7 @@ fn limits_tell_of_a_machine_that_slowed_itself_down_though_no_gate_asked() {
     };
     assert_eq!(limits(&lab), None);
     let at = || Column::int("at_ns", [Some(0), Some(1), Some(2), Some(3)]);
-    let reasons = [
-        "",
-        "idle+display-clocks",
-        "power-cap",
-        "thermal+power-cap",
-    ];
+    let reasons = ["", "idle+display-clocks", "power-cap", "thermal+power-cap"];
     let gpu = Table::new(vec![
         at(),
         Column::text("throttle_reasons", reasons.map(|r| Some(r.to_owned()))),

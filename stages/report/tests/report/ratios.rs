@@ -103,7 +103,10 @@ fn a_table_of_ratios_says_what_is_over_what_unless_its_heading_does() {
         (markdown(&done), trace(&done))
     };
     let (text, trace) = table("Gain");
-    assert!(text.contains("\n*Gain* is a ratio: batched ÷ serial.\n"), "{text}");
+    assert!(
+        text.contains("\n*Gain* is a ratio: batched ÷ serial.\n"),
+        "{text}"
+    );
     let sides: Vec<_> = trace
         .text("numerator")
         .unwrap()

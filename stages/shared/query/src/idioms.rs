@@ -14,20 +14,55 @@ const WORDS: [&str; 9] = [
 ];
 
 /// Functions of other databases, each with ours.
-const FUNCTIONS: [(&str, &str); 12] = [
-    ("percentile", "quantile(x, 0.99)"),
-    ("percentile_cont", "quantile(x, 0.99)"),
-    ("percentile_disc", "quantile(x, 0.99)"),
-    ("approx_percentile", "quantile(x, 0.99)"),
-    ("approx_quantile", "quantile(x, 0.99)"),
-    ("quantile_cont", "quantile(x, 0.99)"),
+const FUNCTIONS: &[(&str, &str)] = &[
     ("mean", "avg(x)"),
     ("average", "avg(x)"),
+    ("median_cont", "median(x)"),
+    ("approx_median", "median(x)"),
     ("std", "stddev(x)"),
+    ("stdev", "stddev(x)"),
     ("stddev_samp", "stddev(x)"),
+    ("stddevsamp", "stddev(x)"),
+    ("stddevpop", "stddev_pop(x)"),
+    ("std_pop", "stddev_pop(x)"),
+    ("stdev_pop", "stddev_pop(x)"),
+    ("var", "variance(x)"),
     ("var_samp", "variance(x)"),
+    ("varsamp", "variance(x)"),
+    ("variance_samp", "variance(x)"),
+    ("var_pop", "variance_pop(x)"),
+    ("varpop", "variance_pop(x)"),
     ("if", "iif(condition, then, else)"),
 ];
+
+/// The words with which other databases name quantiles.
+const QUANTILES: [&str; 5] = ["percentile", "quantile", "pctl", "perc", "p"];
+
+/// Returns what to write instead of a function of another database, given in lower case.
+fn function(name: &str) -> Option<String> {
+    let same = FUNCTIONS.iter().find(|(theirs, _)| *theirs == name);
+    if let Some((_, ours)) = same {
+        return Some((*ours).to_owned());
+    }
+    let short = name.strip_prefix("approx_").unwrap_or(name);
+    let mut words = QUANTILES.iter();
+    let rest = words.find_map(|word| short.strip_prefix(*word))?;
+    let rest = rest.trim_start_matches('_');
+    let is_percent = !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
+    match rest {
+        "" if short == "p" => None,
+        "" | "cont" | "disc" | "approx" | "exact" | "tdigest" | "approx_cont" => {
+            Some("quantile(x, 0.95)".to_owned())
+        }
+        // `p5` is 5 %, `p95` is 95 %, and `p999` is 99.9 %.
+        _ if is_percent && rest.len() <= 4 && !rest.starts_with("100") => {
+            let digits = format!("{rest:0>2}");
+            let share = digits.trim_end_matches('0');
+            (!share.is_empty()).then(|| format!("quantile(x, 0.{share})"))
+        }
+        _ => None,
+    }
+}
 
 /// Returns what to write instead, if a query that has no answer contains an idiom or a slip.
 pub fn idiom(sql: &str, error: &QueryError) -> Option<String> {
@@ -35,15 +70,16 @@ pub fn idiom(sql: &str, error: &QueryError) -> Option<String> {
     let first = first.split(|c: char| !c.is_alphanumeric()).next();
     let first = first.unwrap_or_default().to_lowercase();
     if let Some(name) = error.unknown_function() {
-        let name = name.to_lowercase();
-        let ours = FUNCTIONS.iter().find(|(theirs, _)| *theirs == name);
-        return ours.map(|(_, ours)| format!("write `{ours}`"));
+        return function(&name.to_lowercase()).map(|ours| format!("write `{ours}`"));
     }
     match error {
         QueryError::Refused(_) if LISTING.contains(&first.as_str()) => Some(
             "`benchtrail sql EXPERIMENT`, without a query, lists the tables and their columns"
                 .to_owned(),
         ),
+        QueryError::Sql(..) if is_within_group(sql) => {
+            Some("write `quantile(x, 0.95)` in place of `… within group (order by x)`".to_owned())
+        }
         QueryError::Sql(message, _) if opens_a_quote(message) => {
             Some("the quote that opens there has no end: close it".to_owned())
         }
@@ -63,6 +99,13 @@ pub fn idiom(sql: &str, error: &QueryError) -> Option<String> {
         QueryError::NoColumn(name) => in_double_quotes(sql, name),
         _ => None,
     }
+}
+
+/// Returns whether a query takes quantiles in the way of the SQL standard, which SQLite does not read.
+fn is_within_group(sql: &str) -> bool {
+    let words: Vec<String> = sql.split_whitespace().map(str::to_lowercase).collect();
+    let is = |pair: &[String]| pair[0].ends_with("within") && pair[1].starts_with("group");
+    words.windows(2).any(is)
 }
 
 /// Returns whether SQLite met a text or a name in quotes that does not end.
@@ -105,11 +148,36 @@ mod tests {
             idiom("select * from \"t", &open).as_deref(),
             Some("the quote that opens there has no end: close it")
         );
-        let function = |name| QueryError::Sql(format!("no such function: {name}"), Some((1, 8)));
+        let function =
+            |name: &str| QueryError::Sql(format!("no such function: {name}"), Some((1, 8)));
         assert_eq!(
             idiom("select PERCENTILE(a, 99) from t", &function("PERCENTILE")).as_deref(),
-            Some("write `quantile(x, 0.99)`")
+            Some("write `quantile(x, 0.95)`")
         );
+        for (theirs, ours) in [
+            ("p95", Some("quantile(x, 0.95)")),
+            ("P50", Some("quantile(x, 0.5)")),
+            ("p5", Some("quantile(x, 0.05)")),
+            ("p999", Some("quantile(x, 0.999)")),
+            ("percentile_cont", Some("quantile(x, 0.95)")),
+            ("approx_percentile", Some("quantile(x, 0.95)")),
+            ("percentile_95", Some("quantile(x, 0.95)")),
+            ("quantile_cont", Some("quantile(x, 0.95)")),
+            ("stddev_samp", Some("stddev(x)")),
+            ("var_pop", Some("variance_pop(x)")),
+            ("mean", Some("avg(x)")),
+            ("p", None),
+            ("p100", None),
+            ("p00", None),
+            ("pow2", None),
+        ] {
+            let written = idiom("select f(a) from t", &function(theirs));
+            let expected = ours.map(|ours| format!("write `{ours}`"));
+            assert_eq!(written, expected, "{theirs}");
+        }
+        let standard = "select percentile_cont(0.5) WITHIN GROUP (order by a) from t";
+        let written = idiom(standard, &at(41)).expect("it is an idiom");
+        assert!(written.starts_with("write `quantile(x, 0.95)` in place of"));
         assert_eq!(idiom("select f(a) from t", &function("f")), None);
         let refused = QueryError::Refused(String::new());
         for text in ["show tables", "DESCRIBE t", ".tables", "\\d t"] {
