@@ -1,6 +1,6 @@
 //! Checks the counts that a server claims. An impossible count must not enter a sum.
 
-use apis::{NOT_A_COUNT, Reading, Server};
+use apis::{NOT_A_COUNT, PromptParts, Reading, Server};
 
 use crate::workload::Images;
 
@@ -36,6 +36,9 @@ pub(crate) fn refuse_unthinkable(reading: &mut Reading) -> Option<String> {
         ("output", &mut reading.server.output_tokens),
         ("prompt", &mut reading.server.prompt_tokens),
         ("cached prompt", &mut reading.server.cached_prompt_tokens),
+        ("prompt", &mut reading.prompt_parts.new),
+        ("cached prompt", &mut reading.prompt_parts.cached),
+        ("prompt", &mut reading.prompt_parts.written),
     ];
     let mut wrong = None;
     for (what, count) in counts {
@@ -48,6 +51,11 @@ pub(crate) fn refuse_unthinkable(reading: &mut Reading) -> Option<String> {
                 _ => format!("the server reports {claimed} {what} tokens"),
             });
         }
+    }
+    // The sum of possible parts can be impossible.
+    let sum = reading.prompt_parts.total();
+    if sum.is_some_and(|tokens| tokens > MOST_TOKENS) {
+        reading.prompt_parts = PromptParts::default();
     }
     let times = [
         ("prompt", &mut reading.server.prompt_ms),
@@ -373,12 +381,15 @@ mod tests {
 
     #[test]
     fn an_impossible_part_of_a_prompt_is_not_hidden_by_another_part() {
-        for (new, cached) in [(-5, 9), (9, -5), (i64::MAX, 1), (1, i64::MAX)] {
+        let half = MOST_TOKENS / 2 + 1;
+        for (new, cached) in [(-5, 9), (9, -5), (i64::MAX, 1), (1, i64::MAX), (half, half)] {
             let usage = serde_json::json!({"input_tokens": new, "cache_read_input_tokens": cached});
             let event = serde_json::json!({"type": "message_start", "message": {"usage": usage}});
             let mut reading = Api::AnthropicMessages.read(&event);
             assert!(refuse_unthinkable(&mut reading).is_some(), "{event}");
             assert_eq!(reading.prompt_tokens, None, "{event}");
+            let total = reading.prompt_parts.total();
+            assert!(total.is_none_or(|sum| (0..=9).contains(&sum)), "{event}");
         }
     }
 

@@ -379,7 +379,7 @@ impl Notes {
 }
 
 /// Returns the number of planned measured requests. For a load that ends after a set time, these are the arrivals
-/// within that time, or the requests that a closed loop began.
+/// within that time, or the requests that a closed loop began, without the turns of their sessions that were never due.
 pub(crate) fn expected_requests(spec: &LoadSpec, plan: &Plan, measured: &Measured) -> u64 {
     let units = match (spec.extent.duration, &plan.offsets) {
         (None, _) => return spec.prompts.count(Phase::Measured) as u64,
@@ -390,7 +390,8 @@ pub(crate) fn expected_requests(spec: &LoadSpec, plan: &Plan, measured: &Measure
         let begun = sessions.iter().take(units);
         begun.map(|session| session.len() as u64).sum()
     };
-    spec.prompts.sessions().map_or(units as u64, in_sessions)
+    let begun = spec.prompts.sessions().map_or(units as u64, in_sessions);
+    begun.saturating_sub(measured.not_due)
 }
 
 /// Warns if a closed loop, or one of its generators, sent all its prompts before its time was over.

@@ -100,9 +100,11 @@ impl Rows {
             i64::try_from(kept).unwrap_or(i64::MAX)
         };
         let measured = count(&|r| r.is_measured());
-        let gap = cell
-            .fact("expected_requests")
-            .map_or(0, |planned| planned.saturating_sub(measured));
+        // Requests that were not sent because the duration was over have no row.
+        let unsent = cell.fact("unsent_requests").unwrap_or(0);
+        let gap = cell.fact("expected_requests").map_or(0, |planned| {
+            planned.saturating_sub(measured).saturating_sub(unsent)
+        });
         Self {
             measured,
             measured_ok: count(&|r| r.is_measured() && r.is_ok()),

@@ -103,6 +103,7 @@ impl Intake {
             measured.held_back,
             measured.begun as u64,
             measured.unsent,
+            measured.not_due,
             measured.short_of_ns.unwrap_or_default(),
         ];
         let possible = counts.iter().all(|count| *count < LARGEST)
@@ -349,6 +350,7 @@ mod tests {
                 held_back: 0,
                 begun: 5,
                 unsent: 0,
+                not_due: 0,
                 short_of_ns: None,
             },
             connections: 2,

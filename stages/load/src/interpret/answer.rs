@@ -326,8 +326,10 @@ impl Answer {
         }
         // A stop sequence is removed at the end.
         let shortened = last && self.text.starts_with(&text);
-        if more && !shortened {
-            // SGLang, if it was started with `--incremental-streaming-output`.
+        // SGLang, if it was started with `--incremental-streaming-output`. The second text shows it. A later text that does
+        // not repeat the text so far corrects it.
+        let is_second = self.chunks.len() == 1;
+        if more && !shortened && is_second && starts_anew(&self.text, &text) {
             self.disjoint = true;
             self.text.push_str(&text);
             return text.len();
@@ -336,6 +338,15 @@ impl Answer {
         self.text = text;
         new
     }
+}
+
+/// Returns whether a text and the one before it have at most half of the shorter one in common at their start, apart from
+/// white space.
+fn starts_anew(before: &str, text: &str) -> bool {
+    let (before, text) = (before.trim_start(), text.trim_start());
+    let pairs = before.bytes().zip(text.bytes());
+    let common = pairs.take_while(|(a, b)| a == b).count();
+    2 * common <= before.len().min(text.len())
 }
 
 /// Returns JSON in which each escape of half a surrogate pair is replaced by that of U+FFFD; `None` if there is none.

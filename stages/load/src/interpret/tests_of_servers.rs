@@ -92,6 +92,17 @@ fn segments_that_do_not_repeat_the_text_so_far_are_chunks() {
 }
 
 #[test]
+fn a_text_so_far_that_is_corrected_is_no_segment() {
+    let at_once = sglang(&[("Hello ,", 2), ("Hello, world", 4), ("Hello, world!", 5)]);
+    assert_eq!(at_once.text, "Hello, world!");
+    assert_eq!(sizes(&at_once), [7, 5, 1]);
+    assert_eq!(tokens(&at_once), [Some(2), Some(2), Some(1)]);
+    let later = sglang(&[(" a", 1), (" a b", 2), (" x y z", 3), (" x y z!", 4)]);
+    assert_eq!(later.text, " x y z!");
+    assert_eq!(sizes(&later), [2, 2, 2, 1]);
+}
+
+#[test]
 fn a_completed_character_is_a_chunk_even_if_the_text_gets_no_longer() {
     let parts = [
         ("\u{fffd}", 1),

@@ -13,8 +13,11 @@ pub(crate) struct Read {
 
 /// A server that closed an idle connection had done so before it read the request. The close was already on its way when
 /// the request was sent, so it shows within a round trip. A close after this long, ns, is that of a server that had the
-/// request.
+/// request. To open a connection takes a round trip or more, so a far server has twice the time that took, up to the longest.
 const IDLE_CLOSE_NS: u64 = 100_000_000;
+
+/// The longest such time, ns. A connection that took longer to open waited for more than the way to the server.
+const LONGEST_IDLE_CLOSE_NS: u64 = 1_000_000_000;
 
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +67,8 @@ pub(crate) struct Attempt {
     pub(crate) headers_ns: Option<u64>,
     pub(crate) done_ns: u64,
     pub(crate) end: End,
+    /// A close within this time of sending may be that of an idle connection.
+    pub(crate) idle_close_ns: u64,
     /// Whether a second attempt follows.
     pub(crate) superseded: bool,
 }
@@ -91,13 +96,20 @@ impl Attempt {
             headers_ns: None,
             done_ns: 0,
             end: End::Closed,
+            idle_close_ns: IDLE_CLOSE_NS,
             superseded: false,
         }
     }
 
+    /// Records how long the connection took to open on which it is sent.
+    pub(super) fn note_opening(&mut self, opened_within_ns: u64) {
+        let twice = opened_within_ns.saturating_mul(2);
+        self.idle_close_ns = twice.clamp(IDLE_CLOSE_NS, LONGEST_IDLE_CLOSE_NS);
+    }
+
     /// Returns whether its connection closed without a byte so soon that the server may have closed it for being idle.
     pub(super) fn met_a_close(&self) -> bool {
-        let soon = |sent: u64| self.done_ns.saturating_sub(sent) < IDLE_CLOSE_NS;
+        let soon = |sent: u64| self.done_ns.saturating_sub(sent) < self.idle_close_ns;
         let closed = matches!(self.end, End::Closed | End::Reset(_));
         closed && self.reads.is_empty() && self.sent_ns.is_some_and(soon)
     }
@@ -126,6 +138,17 @@ mod tests {
             assert!(!ended(end, IDLE_CLOSE_NS).met_a_close());
         }
         assert!(!ended(End::Timeout("total"), 1).met_a_close());
+        for (opened_ns, limit_ns) in [
+            (0, IDLE_CLOSE_NS),
+            (150_000_000, 300_000_000),
+            (u64::MAX, LONGEST_IDLE_CLOSE_NS),
+        ] {
+            for (after_ns, may_be) in [(limit_ns - 1, true), (limit_ns, false)] {
+                let mut far = ended(reset(), after_ns);
+                far.note_opening(opened_ns);
+                assert_eq!(far.met_a_close(), may_be, "{opened_ns} {after_ns}");
+            }
+        }
         let answering = Attempt {
             reads: vec![Read { at_ns: 8, end: 1 }],
             ..ended(reset(), 1)

@@ -96,8 +96,10 @@ pub(crate) struct Measured {
     pub(crate) held_back: u64,
     /// The number of sessions begun, or of requests without sessions.
     pub(crate) begun: usize,
-    /// Requests that were not sent because the duration was over.
+    /// Requests that were due and were not sent because the duration was over.
     pub(crate) unsent: u64,
+    /// Turns of sessions that were never due, because the duration was over before that.
+    pub(crate) not_due: u64,
     /// How long before the end of the duration a closed loop ran out of units to begin, if it did.
     pub(crate) short_of_ns: Option<u64>,
 }
@@ -124,6 +126,7 @@ struct Loop {
     unrendered: AtomicU64,
     held_back: AtomicU64,
     unsent: AtomicU64,
+    not_due: AtomicU64,
     out: AnswerSender,
 }
 
@@ -156,6 +159,7 @@ pub(crate) fn measure(
             unrendered: AtomicU64::new(0),
             held_back: AtomicU64::new(0),
             unsent: AtomicU64::new(0),
+            not_due: AtomicU64::new(0),
             out,
         });
         run.connect_ahead().await;
@@ -203,6 +207,7 @@ pub(crate) fn measure(
             held_back: held_back.load(Ordering::Relaxed),
             begun: run.plan.units - run.left.load(Ordering::Relaxed).min(run.plan.units),
             unsent: run.unsent.load(Ordering::Relaxed),
+            not_due: run.not_due.load(Ordering::Relaxed),
             short_of_ns: run.short_of(),
         })
     })
@@ -567,8 +572,12 @@ impl World for Loop {
         }
     }
 
-    fn leave(&self, requests: usize) {
-        self.unsent.fetch_add(requests as u64, Ordering::Relaxed);
+    fn leave(&self) {
+        self.unsent.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn not_due(&self, turns: usize) {
+        self.not_due.fetch_add(turns as u64, Ordering::Relaxed);
     }
 
     fn give_up(&self, request: usize, client: Option<u32>, at_ns: u64) {

@@ -34,6 +34,8 @@ pub(crate) struct Connection {
     stream: Stream,
     /// When its last answer was complete; `None` before the first.
     served_ns: Option<u64>,
+    /// How long it took to open.
+    opened_within_ns: u64,
 }
 
 /// A connection that closes sooner than this after an answer was not closed for being idle.
@@ -47,7 +49,7 @@ impl Connection {
         peer: &Peer,
         limit: Duration,
     ) -> Result<Self, End> {
-        let until = Instant::now() + limit;
+        let (from, until) = (shared.epoch.now(), Instant::now() + limit);
         let connecting = connect(peer);
         tokio::pin!(connecting);
         let connected = loop {
@@ -69,6 +71,7 @@ impl Connection {
                 Ok(Self {
                     stream,
                     served_ns: None,
+                    opened_within_ns: shared.epoch.now().saturating_sub(from),
                 })
             }
             Ok(Err(end)) => {
@@ -131,6 +134,7 @@ pub(super) async fn exchange(
     attempt: &mut Attempt,
 ) -> Option<Connection> {
     attempt.in_flight = shared.in_flight.fetch_add(1, Ordering::Relaxed);
+    attempt.note_opening(connection.opened_within_ns);
     attempt.bytes.reserve(8 * 1024);
     attempt.reads.reserve(64);
     let sent = shared.epoch.now();

@@ -32,8 +32,10 @@ pub(super) trait World {
         bytes: Vec<u8>,
         goes_on: bool,
     ) -> Option<Performed>;
-    /// Counts requests that are not sent because the time is over. They leave no row.
-    fn leave(&self, requests: usize);
+    /// Counts a request that was due and is not sent because the time is over. It leaves no row.
+    fn leave(&self);
+    /// Counts turns that are never due, because the time is over before that. They are not planned.
+    fn not_due(&self, turns: usize);
     /// Records a request that is not sent because its session cannot go on.
     fn give_up(&self, request: usize, client: Option<u32>, at_ns: u64);
 }
@@ -132,7 +134,9 @@ pub(super) async fn session<W: World>(
         let due_ns = done_ns.saturating_add(think_ns);
         if request != requests.start {
             if due_ns >= world.ends_ns() {
-                world.leave(requests.end - request);
+                if !world.stopped() {
+                    world.not_due(requests.end - request);
+                }
                 return done_ns;
             }
             world.until(due_ns).await;
@@ -143,7 +147,10 @@ pub(super) async fn session<W: World>(
         let goes_on = request + 1 < requests.end;
         let performed = world.perform(request, client, due_ns, bytes, goes_on);
         let Some(performed) = performed.await else {
-            world.leave(requests.end - request);
+            if !world.stopped() {
+                world.leave();
+                world.not_due(requests.end - request - 1);
+            }
             return done_ns;
         };
         done_ns = performed.done_ns;

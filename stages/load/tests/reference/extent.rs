@@ -140,6 +140,8 @@ fn who_still_waits_in_line_when_the_time_is_over_is_not_sent() {
     // One is answered each 100 ms. The others have no row, and were planned.
     assert!((1..=3).contains(&result.requests.len()), "{result:?}");
     assert_eq!(result.cell.expected_requests, 25);
+    let rows = result.requests.len() as u64;
+    assert_eq!(result.cell.unsent_requests + rows, 25);
 }
 
 #[test]

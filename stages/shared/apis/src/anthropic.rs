@@ -94,12 +94,10 @@ fn usage(usage: &Value, reading: Reading) -> Reading {
         cached: count(&usage["cache_read_input_tokens"]),
         written: count(&usage["cache_creation_input_tokens"]),
     };
-    // Without the first part there is no sum that would show the mistake.
-    let impossible = || parts.written.filter(|count| *count < 0);
     // At the start a message reports zero or one token. The final count comes at its end.
     let ended = reading.finish_reason.is_some();
     Reading {
-        prompt_tokens: parts.total().or_else(impossible),
+        prompt_tokens: parts.total(),
         cached_prompt_tokens: parts.cached,
         prompt_parts: parts,
         output_tokens: count(&usage["output_tokens"]).filter(|_| ended),

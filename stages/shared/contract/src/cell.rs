@@ -92,7 +92,7 @@ crate::table! {
         /// warm-up requests planned, or in the imported file
         warmup_requests: Option<i64> ["requests"],
         /// measured requests planned that were not sent, and have no row, because the duration was
-        /// over; null if the rows were not sent here
+        /// over; null in imported rows
         unsent_requests: Option<i64> ["requests"],
         /// the kind of arrivals
         arrival: Option<String>,

@@ -36,10 +36,14 @@ impl TypedGate for ClientHealth {
                 .cell
                 .as_ref()
                 .and_then(|cell| cell.text("client_verdict"));
-            let Some(verdict) = verdict else {
-                return Assessment::not_judged("the cell does not report on its client", expected);
-            };
             let stated = fact("stamp_error_bound");
+            let Some(verdict) = verdict else {
+                let reason = match stated {
+                    Some(_) => "the phase was too short to judge the client (fewer than 20 probes)",
+                    None => "the cell does not report on its client",
+                };
+                return Assessment::not_judged(reason, expected);
+            };
             let precise = match (parameters.stamp_error_ms, stated) {
                 (Some(bound), Some(stated)) => stated <= bound,
                 (Some(_), None) => false,

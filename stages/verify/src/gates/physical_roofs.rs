@@ -188,7 +188,7 @@ fn roofs(
     roofs.extend(of_bandwidth(parameters, hardware, &model, &ok));
     roofs.extend(of_memory(parameters, hardware, &model, &ok));
     let expected = format!(
-        "within the roofs of the hardware, {} over at most",
+        "at most {} above the roofs of the hardware",
         percent(parameters.tolerance).trim_start_matches('+')
     );
     if roofs.is_empty() {
@@ -423,7 +423,9 @@ mod tests {
             judgement.observed
         );
         assert!(
-            judgement.expected.ends_with(", 5.0 % over at most"),
+            judgement
+                .expected
+                .ends_with("at most 5.0 % above the roofs of the hardware"),
             "{}",
             judgement.expected
         );

@@ -52,7 +52,12 @@ struct Fake {
     ends_ns: Option<u64>,
     log: RefCell<Vec<Sent>>,
     given_up: RefCell<Vec<(usize, u64)>>,
+    /// Requests that were due and were not sent.
     left: Cell<usize>,
+    /// Turns that were never due.
+    not_due: Cell<usize>,
+    /// The request that has no place before the time is over.
+    without_place: Option<usize>,
 }
 
 impl Fake {
@@ -132,6 +137,9 @@ impl World for Fake {
         goes_on: bool,
     ) -> Option<Performed> {
         assert_eq!(bytes, [request as u8]);
+        if self.without_place == Some(request) {
+            return None;
+        }
         self.log
             .borrow_mut()
             .push(sent(request, client, scheduled_ns, self.now_ns.get()));
@@ -148,8 +156,12 @@ impl World for Fake {
         })
     }
 
-    fn leave(&self, requests: usize) {
-        self.left.set(self.left.get() + requests);
+    fn leave(&self) {
+        self.left.set(self.left.get() + 1);
+    }
+
+    fn not_due(&self, turns: usize) {
+        self.not_due.set(self.not_due.get() + turns);
     }
 
     fn give_up(&self, request: usize, _: Option<u32>, at_ns: u64) {
@@ -464,13 +476,32 @@ fn no_turn_is_sent_that_is_due_after_the_time_of_the_load() {
     let closed = of_sessions();
     closed_loop(&closed, 1, 0);
     assert_eq!(closed.times(), [(0, 0, 0), (1, 50, 50)]);
-    assert_eq!(closed.left.get(), 1);
+    assert_eq!((closed.left.get(), closed.not_due.get()), (0, 1));
     let open = of_sessions();
     open_loop(&open, &[0, 5], 0);
     let sent = [(0, 0, 0), (3, 5, 5), (4, 35, 35), (1, 50, 50)];
     assert_eq!(open.times(), sent);
-    assert_eq!(open.left.get(), 1);
+    assert_eq!((open.left.get(), open.not_due.get()), (0, 1));
     assert!(open.given_up.borrow().is_empty());
+}
+
+#[test]
+fn of_a_session_that_waits_for_a_place_too_long_one_request_was_due() {
+    let world = Fake {
+        without_place: Some(1),
+        ..Fake::of(&[4])
+    };
+    open_loop(&world, &[0], 0);
+    assert_eq!(world.times(), [(0, 0, 0)]);
+    assert_eq!((world.left.get(), world.not_due.get()), (1, 2));
+    let stopped = Fake {
+        think_ns: vec![0, 10, 0, 0],
+        ends_ns: Some(5),
+        stop_after: Some(1),
+        ..Fake::of(&[4])
+    };
+    open_loop(&stopped, &[0], 0);
+    assert_eq!((stopped.left.get(), stopped.not_due.get()), (0, 0));
 }
 
 proptest! {

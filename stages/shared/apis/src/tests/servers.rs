@@ -154,7 +154,8 @@ fn parts_of_a_prompt_that_a_later_event_repeats_are_added_once() {
     assert_eq!(parts(&[zero.clone(), start]), (Some(100), Some(90)));
     assert_eq!(parts(&[zero]), (Some(0), Some(0)));
     let wrong = json!({"type": "message_delta", "usage": {"cache_creation_input_tokens": -1}});
-    assert_eq!(Api::AnthropicMessages.read(&wrong).prompt_tokens, Some(-1));
+    let read = Api::AnthropicMessages.read(&wrong);
+    assert_eq!(read.prompt_parts.written, Some(-1));
 }
 
 #[test]
