@@ -9,6 +9,7 @@ use crate::dependence::Noted;
 use crate::hints;
 use crate::requests::Requests;
 use crate::results::{Direction, Rule};
+use crate::surroundings::Unlike;
 use crate::units::{Logs, Values, effect, no_units, without_ratio};
 
 /// The power of the smallest detectable worsening.
@@ -110,8 +111,8 @@ pub(crate) struct Column {
     pub(crate) replicated: bool,
     /// Whether the tables of both studies are byte-identical.
     pub(crate) same: bool,
-    /// The differences in conditions between the cells of the two studies.
-    pub(crate) unlike: Option<String>,
+    /// Why the values of the two studies cannot be compared.
+    pub(crate) unlike: Option<Unlike>,
     /// The older and the newer study's values.
     pub(crate) at: Vec<[Values; 2]>,
     /// The planned cells of each study at coordinates of the other, and how many of them lack a value here.
@@ -273,7 +274,7 @@ fn effect_of(column: &Column) -> Result<Noted, Refused> {
         return Err((no_units(), Some(hints::UNITS)));
     }
     if let Some(unlike) = &column.unlike {
-        return Err((unlike.clone(), hints::of_unlike(unlike)));
+        return Err((unlike.reason().to_owned(), hints::of_unlike(unlike)));
     }
     if column.at.is_empty() {
         return Err(nowhere(column));

@@ -1,5 +1,7 @@
 //! What helps if a column of the gate is undecidable. The reason decides: more blocks help only if the spread is too large.
 
+use crate::surroundings::Unlike;
+
 /// The bounds are too wide.
 pub(crate) const MORE: &str = "more blocks on both sides narrow the bounds";
 
@@ -32,10 +34,11 @@ const CONDITIONS: &str = "measure again under the same conditions, or name those
                           `--conditions-may-differ`";
 
 /// Returns what helps against a difference between the studies. Others say themselves what to do.
-pub(crate) fn of_unlike(reason: &str) -> Option<&'static str> {
-    reason
-        .starts_with(crate::surroundings::UNLIKE)
-        .then_some(CONDITIONS)
+pub(crate) fn of_unlike(unlike: &Unlike) -> Option<&'static str> {
+    match unlike {
+        Unlike::Conditions(_) => Some(CONDITIONS),
+        Unlike::Requests(_) | Unlike::Labels(_) => None,
+    }
 }
 
 /// Returns what helps if the units of a study are too few. Other reasons of units say themselves what to do, or nothing helps.

@@ -16,9 +16,9 @@ use crate::surroundings::cells;
 const REMEDY: &str = "Launch the servers again for each unit: write `design: {blocks: 5}` and leave out `--unit`, or put the \
                       axis of the unit into the `over` of the serve stage";
 
-/// What shared launches mean for the changes of a table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shared(String);
+/// What shared launches mean for the changes of a table, or of several: the axes along which units share them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shared(BTreeSet<String>);
 
 impl Shared {
     /// Returns what shared launches mean for the changes of a table; `None` if no study's units share them.
@@ -34,18 +34,21 @@ impl Shared {
         for side in sides {
             axes.extend(shared(side, table, units)?);
         }
-        if axes.is_empty() {
-            return Ok(None);
-        }
-        let axes: Vec<String> = axes.into_iter().collect();
-        Ok(Some(Self(axes.join(", "))))
+        Ok((!axes.is_empty()).then_some(Self(axes)))
+    }
+
+    /// Adds the shared launches of another table.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.0.extend(other.0.iter().cloned());
     }
 
     /// Returns the note on each column.
     pub(crate) fn note(&self) -> String {
+        let axes: Vec<&str> = self.0.iter().map(String::as_str).collect();
+        let axes = axes.join(", ");
         format!(
-            "the servers are not started again for each {}, so the units share launches, and this holds for these launches only",
-            self.0
+            "the servers are not started again for each {axes}, so the units share launches, and this holds for these \
+             launches only"
         )
     }
 

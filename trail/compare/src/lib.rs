@@ -102,7 +102,7 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>, rule: &Rule) -> Result<Comparison, Co
         verdicts: tables::verdicts(a, b)?,
         gate: gate::judge(&changes.columns, rule),
         results: changes.results,
-        shared_launches: changes.shared,
+        shared_launches: changes.shared.map(|shared| shared.with_remedy()),
         tables: changes.tables,
         numbers,
         numbers_compared,

@@ -90,8 +90,8 @@ fn of_table(table: &Table, places: &[String]) -> BTreeMap<String, Requests> {
 /// Whether a column counts lost requests, so that it cannot hide them.
 fn counts_losses(column: &str) -> bool {
     is_share_of_requests(column)
-        || ["n_ok", "n_rows"].contains(&column)
-        || ["error_rate", "failed"]
+        || ["n_ok", "n_rows", "n_met", "slo_pass_rate"].contains(&column)
+        || ["error_rate", "failed", "goodput"]
             .iter()
             .any(|word| column.contains(word))
 }
@@ -132,7 +132,9 @@ mod tests {
                 .flatters("output_throughput", Some("clients=4"))
                 .is_some()
         );
-        assert_eq!(worse.flatters("ok_rate", None), None);
+        for column in ["ok_rate", "n_met", "slo_pass_rate", "goodput"] {
+            assert_eq!(worse.flatters(column, None), None);
+        }
         // The older study may have lost more.
         let better = counts([50, 25], [50, 49]);
         assert_eq!(better.flatters("ttft_ms_p50", None), None);

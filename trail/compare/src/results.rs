@@ -12,7 +12,7 @@ use crate::gate::{Column, Lost};
 use crate::launches::Shared;
 use crate::requests::{Counts, Requests, is_share_of_requests};
 use crate::side::{CompareError, Side};
-use crate::surroundings::{Both, Surroundings};
+use crate::surroundings::{Both, Surroundings, Unlike};
 use crate::tables::keys;
 use crate::units::{Axes, Logs, Values, effect, no_units, without_ratio};
 
@@ -159,8 +159,8 @@ pub(crate) struct Changes {
     pub(crate) columns: Vec<Column>,
     /// The number of tables of cells that both studies have.
     pub(crate) tables: usize,
-    /// That the units share launches, and what helps.
-    pub(crate) shared: Option<String>,
+    /// The launches that units share, in any of the tables.
+    pub(crate) shared: Option<Shared>,
 }
 
 /// Returns every result that both sides have, with its test, and the columns over all their coordinates.
@@ -236,23 +236,24 @@ fn table_changes(
     };
     // A small difference shows only over all cells, another one only at its own coordinate.
     let unlike = if same { None } else { both.unlike(None) };
-    let mut at_one: BTreeMap<String, Option<String>> = BTreeMap::new();
+    let mut at_one: BTreeMap<String, Option<Unlike>> = BTreeMap::new();
     let counts = Counts::new([older, newer], &both.places);
     let shared = match same {
         true => None,
         false => Shared::of([a, b], name, &axes.units)?,
     };
     if let Some(shared) = &shared {
-        all.shared = Some(shared.with_remedy());
+        all.shared.get_or_insert_default().add(shared);
     }
     for column in columns(older, newer, rule) {
         let unit = newer.unit(&column);
-        let uneven = if same {
-            None
-        } else {
-            uneven(&column, [older, newer])
+        let (was, is) = (axes.values(older, &column), axes.values(newer, &column));
+        let unlike = match same {
+            true => None,
+            false => (unlike.clone())
+                .or_else(|| uneven(&column, [older, newer]).map(Unlike::Requests))
+                .or_else(|| axes.on_unlike_labels([&was, &is]).map(Unlike::Labels)),
         };
-        let unlike = unlike.clone().or(uneven);
         let mut whole = Column {
             table: name.to_owned(),
             better: direction(&column, unit.as_deref()),
@@ -261,27 +262,13 @@ fn table_changes(
             same,
             unlike: unlike.clone(),
             at: Vec::new(),
-            lost: [Lost::default(); 2],
+            lost: lost_cells(&axes, [a, b], [&was, &is]),
             named: rule.columns.contains(&column),
-            empty: None,
+            empty: why_empty([&was, &is]),
             flattered: counts.flatters(&column, None),
             note: shared.as_ref().map(Shared::note),
             requests: is_share_of_requests(&column).then(|| counts.at(None)),
         };
-        let (was, is) = (axes.values(older, &column), axes.values(newer, &column));
-        let any_value = !is.is_empty();
-        let unlike = unlike.or_else(|| match same {
-            true => None,
-            false => axes.on_unlike_labels([&was, &is]),
-        });
-        whole.unlike.clone_from(&unlike);
-        if !axes.units.is_empty() {
-            let any = |values: &BTreeMap<String, Values>| values.keys().cloned().collect();
-            whole.lost = [
-                axes.lost(&a.measured(), &was, &any(&is)),
-                axes.lost(&b.measured(), &is, &any(&was)),
-            ];
-        }
         for (at, values_b) in is {
             let Some(values_a) = was.get(&at) else {
                 continue;
@@ -306,14 +293,6 @@ fn table_changes(
             all.results.extend(result(&whole, here, &sides, rule));
             whole.at.push(sides);
         }
-        // A quantile that too few requests can support is null everywhere. A column that only the newer study lacks
-        // does not pass, and neither does a named one without values.
-        if was.is_empty() {
-            whole.empty = Some(match any_value {
-                true => "the older study has no value of it".to_owned(),
-                false => "no value in either study".to_owned(),
-            });
-        }
         if !was.is_empty() || whole.named {
             all.columns.push(whole);
         }
@@ -321,12 +300,36 @@ fn table_changes(
     Ok(())
 }
 
+/// The values of a column at each coordinate.
+type At = BTreeMap<String, Values>;
+
+/// Counts the cells of each study that have no value where the other study has one. Without units, none counts.
+fn lost_cells(axes: &Axes, [a, b]: [&Side<'_>; 2], [was, is]: [&At; 2]) -> [Lost; 2] {
+    if axes.units.is_empty() {
+        return [Lost::default(); 2];
+    }
+    let any = |values: &At| values.keys().cloned().collect();
+    [
+        axes.lost(&a.measured(), was, &any(is)),
+        axes.lost(&b.measured(), is, &any(was)),
+    ]
+}
+
+/// Explains why a column has no values to compare. A quantile that too few requests can support is null everywhere.
+/// A column that only the newer study lacks does not pass, and neither does a named one without values.
+fn why_empty([was, is]: [&At; 2]) -> Option<String> {
+    was.is_empty().then(|| match is.is_empty() {
+        true => "no value in either study".to_owned(),
+        false => "the older study has no value of it".to_owned(),
+    })
+}
+
 /// The place of a result, and what holds there.
 struct Here {
     at: String,
     unit: Option<String>,
-    /// The differences in conditions between the cells of the two studies.
-    unlike: Option<String>,
+    /// Why the values of the two studies cannot be compared.
+    unlike: Option<Unlike>,
     /// That the newer study lost more of its requests.
     flattered: Option<String>,
     /// The requests of each study, if the column is the share of answered ones.
@@ -361,7 +364,7 @@ fn result(column: &Column, here: Here, [a, b]: &[Values; 2], rule: &Rule) -> Opt
     let (mean_a, mean_b) = (a.mean()?, b.mean()?);
     let tested = match (column.replicated, here.unlike) {
         (false, _) => Err(no_units()),
-        (true, Some(unlike)) => Err(unlike),
+        (true, Some(unlike)) => Err(unlike.reason().to_owned()),
         (true, None) => tested(&column.name, [a, b], here.requests, rule),
     };
     Some(ResultChange {

@@ -13,8 +13,25 @@ use pipeline::Media;
 use crate::side::{CompareError, Side};
 use crate::tables::row_key;
 
-/// How the reason begins that conditions differ.
-pub(crate) const UNLIKE: &str = "the studies were measured under different conditions";
+/// Why the values of two studies cannot be compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unlike {
+    /// They were measured under different conditions.
+    Conditions(String),
+    /// Their tail quantiles rest on unlike numbers of requests.
+    Requests(String),
+    /// Their units lie within unlike labels.
+    Labels(String),
+}
+
+impl Unlike {
+    /// Returns the reason in words.
+    pub(crate) fn reason(&self) -> &str {
+        match self {
+            Self::Conditions(reason) | Self::Requests(reason) | Self::Labels(reason) => reason,
+        }
+    }
+}
 
 /// The load cells behind each row of a table, with the conditions sampled during them.
 pub(crate) struct Surroundings {
@@ -86,7 +103,7 @@ pub(crate) struct Both<'a> {
 impl Both<'_> {
     /// Describes the differences in measuring conditions between the two studies, at one coordinate or at all that both
     /// have; `None` if conditions were alike or nothing was sampled.
-    pub(crate) fn unlike(&self, at: Option<&str>) -> Option<String> {
+    pub(crate) fn unlike(&self, at: Option<&str>) -> Option<Unlike> {
         let place = |side: usize, row: usize| row_key(self.tables[side], &self.places, row);
         let all = |side: usize| -> BTreeSet<String> {
             (0..self.tables[side].rows())
@@ -105,7 +122,9 @@ impl Both<'_> {
         let mut differences = compared(&measured.collect::<Vec<_>>(), ALPHA, self.may_differ);
         differences.retain(|condition| condition.differs);
         let text: Vec<String> = differences.iter().map(Compared::text).collect();
-        (!text.is_empty()).then(|| format!("{UNLIKE}: {}", text.join("; ")))
+        let text = text.join("; ");
+        let reason = || format!("the studies were measured under different conditions: {text}");
+        (!text.is_empty()).then(|| Unlike::Conditions(reason()))
     }
 }
 

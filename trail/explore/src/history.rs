@@ -52,7 +52,8 @@ pub struct Point {
     pub value: f64,
     /// The number of rows behind the median.
     pub rows: usize,
-    /// Whether it rests on the measurements of the value before it. It then tells nothing new, and is not tested.
+    /// Whether it rests on the measurements of an earlier value of the series, not necessarily the one before it. It then
+    /// tells nothing new, and is not tested.
     pub again: bool,
     /// If a new level begins here, its ratio to the previous one, or its difference if some value is not positive.
     pub change: Option<f64>,
@@ -133,7 +134,8 @@ impl History {
 pub fn history(followed: &Followed<'_>, store: &Store) -> Result<History, GitError> {
     let commits = commits(followed.lock, followed.most)?;
     let mut points: BTreeMap<String, Vec<Point>> = BTreeMap::new();
-    let mut last: BTreeMap<String, Behind> = BTreeMap::new();
+    // What the values with measurements of their own rest on: a lock that is reverted repeats one of them.
+    let mut own: BTreeMap<String, Vec<Behind>> = BTreeMap::new();
     let mut unit = None;
     let mut notes: Vec<(String, String)> = Vec::new();
     for (i, commit) in commits.iter().enumerate() {
@@ -150,8 +152,9 @@ pub fn history(followed: &Followed<'_>, store: &Store) -> Result<History, GitErr
                     let Ok(sample) = Sample::new(values) else {
                         continue;
                     };
-                    let again = last.get(&name).is_some_and(|last| are_one(last, &behind));
-                    points.entry(name.clone()).or_default().push(Point {
+                    let earlier = own.entry(name.clone()).or_default();
+                    let again = earlier.iter().any(|earlier| are_one(earlier, &behind));
+                    points.entry(name).or_default().push(Point {
                         commit: i,
                         rows: sample.len(),
                         value: sample.median(),
@@ -159,7 +162,7 @@ pub fn history(followed: &Followed<'_>, store: &Store) -> Result<History, GitErr
                         change: None,
                     });
                     if !again {
-                        last.insert(name, behind);
+                        earlier.push(behind);
                     }
                 }
             }
