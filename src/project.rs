@@ -196,7 +196,7 @@ pub(crate) fn report_file(folder: &Path, name: &str, profile: Option<&str>) -> P
     folder.join("reports").join(study).join("report.md")
 }
 
-/// Lets git pass over a new store, whose objects are many and are named by their bytes.
+/// Keeps a new store out of git: it holds many objects that no diff can show.
 fn keep_out_of_git(store: &Path) {
     use std::io::Write as _;
 

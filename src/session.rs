@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use artifacts::{Store, counted};
 use pipeline::language::Options;
-use pipeline::lock::{Lock, LockClass, LockError, lock_path};
+use pipeline::lock::{Lock, LockClass, LockError};
 use pipeline::stage::{CellStatus, Class};
 use pipeline::{
     Diagnostics, Experiment, Lack, PipelineError, Plan, PlanOptions, Prepared, Registry, Reuse,
@@ -108,7 +108,7 @@ impl Session {
     /// another machine may have made, the hint says how to analyze and report them here.
     pub(crate) fn lacking(&self, lacks: &[Lack], locked: bool) -> Stop {
         let stop = Stop::lacking(lacks);
-        let measured = match Lock::read(&lock_path(&self.experiment)) {
+        let measured = match Lock::of_experiment(&self.experiment) {
             Ok(Some(lock)) if !locked => measured_cells(&lock),
             // A lock that cannot be read was reported while planning.
             _ => 0,

@@ -605,6 +605,10 @@ mod tests {
             ),
             (
                 "python benchmarks/benchmark_serving.py --port 8000 --num-prompts 10",
+                "http://127.0.0.1:8000 --num-prompts 10 --rate inf",
+            ),
+            (
+                "python benchmarks/benchmark_serving.py --dataset-name random --num-prompts 10",
                 "http://127.0.0.1:8000 --num-prompts 10 --rate inf --input-len 1024 --output-len 128",
             ),
             (

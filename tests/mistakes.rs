@@ -562,7 +562,8 @@ pub(crate) fn answering(models: &'static str, answer: &'static str) -> String {
 fn a_remedy_of_load_names_options_and_not_keys_of_a_study() {
     let project = Project::new();
     let gone = "HTTP/1.1 404 No\r\ncontent-length: 4\r\nconnection: close\r\n\r\ngone";
-    let outcome = project.run(["load", &answering(MODELS, gone), "--input-len", "10"]);
+    let url = answering(MODELS, gone);
+    let outcome = project.run(["load", &url, "--input-len", "10", "--no-preflight"]);
     assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
     assert!(
         outcome.stderr.contains("name a tokenizer with --tokenizer")

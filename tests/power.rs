@@ -421,7 +421,7 @@ fn a_winner_shown_over_units_on_one_launch_holds_for_that_launch() {
         std::fs::write(project.path().join(&file), study).unwrap();
         project.run(["run", &file, "--no-dry-run"]).ok();
         for (query, shown) in [
-            ("select evidence as words from places", "Holm"),
+            ("select evidence as words from places", "2 tests"),
             (
                 "select resolution as words from crossing",
                 "only one is shown to be better",

@@ -90,7 +90,7 @@ fn records_of_earlier_results_that_are_gone_are_named_by_audit_and_in_a_bundle()
     assert!(readme.contains("an earlier result of `ladder[clients=2]`"));
     project.run(["verify", "bundle"]).ok();
     project.run(["audit", "bundle/report/report.md"]).ok();
-    // A README that hides it is not the one that the lock gives.
+    // `publish` states it in the README, so a README that hides it is not the one that was published.
     let hidden = readme.replace("an earlier result", "a result");
     fs::write(project.path().join("bundle/README.md"), hidden).expect("writable");
     assert_eq!(project.run(["verify", "bundle"]).code, Some(1));
@@ -148,6 +148,20 @@ fn a_locked_run_reports_only_settings_that_were_measured() {
         "{operator: cell-summary}, more: {operator: cell-summary}",
     );
     run(&project, &["--locked"]).ok();
+}
+
+#[test]
+fn a_locked_run_that_lacks_results_leaves_the_lock_and_the_report() {
+    let project = finished();
+    let read = |file: &str| fs::read(project.path().join(file)).expect("a file");
+    let files = [REPORT, "experiments/gaps.lock"];
+    let before = files.map(read);
+    let record = ladder(&project)[0].record.expect("it is ok");
+    fs::remove_file(object(&project, &record)).expect("a record");
+    // The index forgets it.
+    project.run(["fsck", "--repair"]);
+    assert_ne!(run(&project, &["--locked"]).code, Some(0));
+    assert_eq!(files.map(read), before);
 }
 
 #[test]
@@ -234,6 +248,11 @@ fn a_lock_whose_place_is_damaged_stops_only_gc_which_can_forget_it() {
     project.run(["audit", REPORT]).ok();
     run(&project, &[]).ok();
     assert_eq!(project.run(["fsck"]).code, Some(3));
+    // A repair does not remove what holds `gc` back.
+    let repair = project.run(["fsck", "--repair"]);
+    assert_eq!(repair.code, Some(3), "{}", repair.stdout);
+    let said = "run the experiment of that lock again, then `benchtrail gc --forget` this folder";
+    assert!(repair.stdout.contains(said), "{}", repair.stdout);
     let refused = project.run(["gc"]);
     assert_eq!(refused.code, Some(3), "{}", refused.stderr);
     let hint = refused

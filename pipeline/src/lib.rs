@@ -14,6 +14,7 @@ pub mod effect;
 pub mod enclosure;
 mod error;
 pub mod event;
+pub mod executable;
 mod execute;
 pub mod experiment;
 mod graph;

@@ -233,7 +233,10 @@ impl fmt::Display for LockError {
                 "; the lock is written to the experiment's folder, which must be writable"
             }
             Self::Later(..) => "; use the version that wrote it, or a later one",
-            Self::Other(_) => "; rename one of the two files, so that each has its own lock",
+            Self::Other(_) => {
+                "; rename one of the two files, so that each has its own lock, or move the lock away if its experiment is \
+                 gone"
+            }
             Self::Line(..) | Self::Trail(..) => {
                 "; restore the file, or delete it and run again (the results are still in the store)"
             }

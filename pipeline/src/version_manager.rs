@@ -8,18 +8,10 @@ use std::path::{Path, PathBuf};
 
 use artifacts::Digest;
 
+use crate::executable::digest_of;
+
 /// The folders of a version manager that hold its versions.
 const VERSIONS: [&str; 2] = ["versions", "installs/python"];
-
-/// The files in the working folder, or the nearest folder above it, that choose a version.
-const CHOSEN_BY_FOLDER: [&str; 6] = [
-    ".python-version",
-    ".ruby-version",
-    ".node-version",
-    ".tool-versions",
-    "mise.toml",
-    ".mise.toml",
-];
 
 /// The files below the user's folder that choose a version.
 const CHOSEN_BY_USER: [&str; 2] = [".tool-versions", ".config/mise/config.toml"];
@@ -53,8 +45,9 @@ pub fn of_version_manager(path: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the digests of the files that decide what the script of a version manager starts: the programs among which it
-/// chooses, and the files that state the choice. `None` for any other program. Nothing is executed, because a plan must
-/// not start what an experiment names. No name leads out of a folder, since records are published.
+/// chooses, and the files that state the user's choice. A choice by folder, as in `.python-version`, is not among them: it
+/// depends on where the program will run. `None` for any other program. Nothing is executed, because a plan must not start
+/// what an experiment names. No name leads out of a folder, since records are published.
 ///
 /// # Errors
 /// If one of the files cannot be read.
@@ -67,21 +60,14 @@ pub fn selection(path: &Path) -> io::Result<Option<BTreeMap<String, Digest>>> {
         let name = program.strip_prefix(root).unwrap_or(&program);
         decides.insert(name.display().to_string(), digest_of(&program)?);
     }
+    // These files are short, and may have another text of the same length.
     let mut add = |name: String, file: &Path| -> io::Result<()> {
         if file.is_file() {
-            decides.insert(name, digest_of(file)?);
+            decides.insert(name, Digest::of(&fs::read(file)?));
         }
         Ok(())
     };
     add("version".to_owned(), &root.join("version"))?;
-    if let Ok(here) = std::env::current_dir() {
-        for name in CHOSEN_BY_FOLDER {
-            let mut files = here.ancestors().map(|folder| folder.join(name));
-            if let Some(file) = files.find(|file| file.is_file()) {
-                add(name.to_owned(), &file)?;
-            }
-        }
-    }
     if let Some(home) = home() {
         for name in CHOSEN_BY_USER {
             add(format!("~/{name}"), &home.join(name))?;
@@ -96,12 +82,6 @@ pub fn selection(path: &Path) -> io::Result<Option<BTreeMap<String, Digest>>> {
 )]
 fn home() -> Option<PathBuf> {
     std::env::var_os("HOME").map(PathBuf::from)
-}
-
-fn digest_of(file: &Path) -> io::Result<Digest> {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_mmap_rayon(file)?;
-    Ok(Digest::from_bytes(*hasher.finalize().as_bytes()))
 }
 
 #[cfg(test)]

@@ -113,6 +113,8 @@ fn forget(store: &Store, arguments: &GcArgs) -> Result<(), Stop> {
 struct Roots {
     records: BTreeSet<Digest>,
     locks: Vec<PathBuf>,
+    /// The places of these locks, without links.
+    places: BTreeSet<PathBuf>,
     /// Locks whose runs have executed cells beyond the lock, with the number of cells.
     runs: Vec<(PathBuf, usize)>,
 }
@@ -185,7 +187,8 @@ impl Roots {
 
     /// Adds a lock; returns false if it does not exist.
     fn of_lock(&mut self, path: &Path, store: &Store) -> Result<bool, Stop> {
-        if self.locks.iter().any(|lock| is_same(lock, path)) {
+        let place = real(path);
+        if self.places.contains(&place) {
             return Ok(true);
         }
         // A lock that cannot be read may name objects that must stay, so nothing is removed.
@@ -196,14 +199,19 @@ impl Roots {
         let earlier = lock.earlier().filter(|record| store.contains(record));
         self.records.extend(earlier);
         self.locks.push(path.to_owned());
+        self.places.insert(place);
         Ok(true)
     }
 }
 
 /// Returns whether two paths lead to the same place, as far as the path exists.
 fn is_same(one: &Path, other: &Path) -> bool {
-    let real = |path: &Path| artifacts::resolved(path).unwrap_or_else(|_| path.to_owned());
     one == other || real(one) == real(other)
+}
+
+/// Returns a path without links, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    artifacts::resolved(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// An executed measurement.

@@ -244,7 +244,13 @@ impl Run<'_> {
             let report = shared.push(store, &locks, false, &AtomicBool::new(false));
             report.map(|(report, _)| (report, shared.remote.url()))
         });
-        let reports = write_reports(session, store, &summary, self.arguments.report.as_deref())?;
+        let file = self.arguments.report.as_deref();
+        // The report beside a lock that stays is that of its results, of which the store lacks some.
+        let report_kept = lock_kept && file.is_none() && !summary.results.is_empty();
+        let reports = match report_kept {
+            true => Vec::new(),
+            false => write_reports(session, store, &summary, file)?,
+        };
         let not_run = write_not_run(session, self.plan)?;
         let any_ok = summary.counts.contains_key(CellStatus::Ok.word());
         let gates = match &lock {
@@ -262,6 +268,7 @@ impl Run<'_> {
             gates: &gates,
             claims: &claims,
             lock_kept,
+            report_kept,
             pushed: pushed.as_ref().and_then(|pushed| pushed.as_ref().ok()),
         };
         if self.global.json {

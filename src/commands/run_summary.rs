@@ -119,6 +119,8 @@ pub(super) struct Conclusion<'a> {
     pub(super) claims: &'a [Answer],
     /// Whether an earlier lock stayed.
     pub(super) lock_kept: bool,
+    /// Whether no report was written, because that of the earlier lock stayed.
+    pub(super) report_kept: bool,
     /// What was pushed, and the address of the shared store.
     pub(super) pushed: Option<&'a (PushReport, &'a str)>,
 }
@@ -237,6 +239,11 @@ impl Conclusion<'_> {
         let summary = self.summary;
         for report in self.reports {
             say(&format!("report       {}", shown(report)));
+        }
+        if self.report_kept {
+            say(
+                "report       unchanged, like the lock; `--report FILE` writes one of the results that are left",
+            );
         }
         let ok = summary
             .counts

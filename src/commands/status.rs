@@ -44,8 +44,6 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
         return Ok(());
     }
     let lock = read_lock(file, profile.as_deref())?;
-    lock.must_be_of(file, profile.as_deref())
-        .map_err(Stop::failed)?;
     if global.json {
         let cells = lock.stages.iter().flat_map(|stage| {
             stage.cells.iter().map(move |cell| {

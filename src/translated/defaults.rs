@@ -54,6 +54,16 @@ const USUAL: &[Usual] = &[
         api: Same,
         streams: true,
     },
+    // The script before `vllm bench serve`: its prompts are ShareGPT's.
+    Usual {
+        tool: "benchmark_serving",
+        level: ALL_AT_ONCE,
+        extent: Words(&["--requests", "1000"]),
+        prompts: Unsaid,
+        answers: Unsaid,
+        api: Same,
+        streams: true,
+    },
     // Its prompts are ShareGPT's.
     Usual {
         tool: "sglang",
@@ -146,7 +156,7 @@ pub(super) fn address(theirs: Option<&Theirs>, given: &[Given]) -> (&'static str
             Some("truss") => ("8080", true),
             _ => ("30000", true),
         },
-        "" | "vllm" | "aiperf" | "genai-perf" | "guidellm" => ("8000", true),
+        "" | "vllm" | "benchmark_serving" | "aiperf" | "genai-perf" | "guidellm" => ("8000", true),
         _ => ("8000", false),
     }
 }
@@ -234,6 +244,7 @@ fn lengths(usual: &Usual, load: &LoadArgs, given: &[Given]) -> (Unasked, Unasked
         (_, true) if varies("--stddev-input-tokens") => Unsaid,
         (_, true) => Same,
         ("sglang", false) if is_random => Words(&["--input-len", "1..1024"]),
+        ("benchmark_serving", false) if is_random => Words(&["--input-len", "1024"]),
         _ if data_set.is_some() && !is_random => Unsaid,
         _ => usual.prompts,
     };
@@ -242,6 +253,7 @@ fn lengths(usual: &Usual, load: &LoadArgs, given: &[Given]) -> (Unasked, Unasked
         (_, true) => Same,
         _ if is_written(&load.api) => Same,
         ("sglang", false) if is_random => Words(&["--output-len", "1..1024"]),
+        ("benchmark_serving", false) if is_random => Words(&["--output-len", "128"]),
         // Other tools take the lengths of answers from the file.
         _ if load.dataset.is_some() || (data_set.is_some() && !is_random) => Unsaid,
         _ => usual.answers,

@@ -88,7 +88,8 @@ fn tool_of(command: &[String]) -> &'static str {
     match () {
         () if has("bench_serving") => "sglang",
         () if has("token_benchmark_ray") => "llmperf",
-        () if has("benchmark_serving") || has("bench") => "vllm",
+        () if has("benchmark_serving") => "benchmark_serving",
+        () if has("bench") => "vllm",
         () if has("benchmark") => "guidellm",
         () if has("profile") => "aiperf",
         () => "",

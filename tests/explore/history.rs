@@ -291,7 +291,7 @@ fn a_wrong_name_or_option_for_results_gets_a_right_one() {
             study,
             "select percentile(ttft_ms_p50, 50) from cells",
         ],
-        "hint: write `quantile(x, 0.99)`",
+        "hint: write `quantile(x, 0.95)`",
     );
     refused(
         &["sql", study, "select medien(ttft_ms_p50) from cells"],

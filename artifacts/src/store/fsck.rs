@@ -101,7 +101,7 @@ impl FsckFindingKind {
             }
             Self::Leftover => "`--repair` or `gc` removes it",
             Self::BrokenRoot => {
-                "`--repair` forgets it; run the experiment of that lock again first, so that `gc` knows what it needs"
+                "run the experiment of that lock again, then `benchtrail gc --forget` this folder"
             }
             Self::BrokenIndex => {
                 "delete index.sqlite; it is derived data, and the next run \
@@ -394,12 +394,9 @@ impl Store {
                     self.quarantine(&finding.path)?;
                 }
                 FsckFindingKind::Leftover => remove_any(&finding.path)?,
-                FsckFindingKind::BrokenIndex => finding.repaired = false,
-                FsckFindingKind::BrokenRoot => {
-                    finding.repaired = match self.forget_broken_root(&finding.path) {
-                        Err(StoreError::Busy(_)) => false,
-                        other => other?,
-                    };
+                // While a root is broken, `gc` removes nothing: only its owner knows what it needs.
+                FsckFindingKind::BrokenIndex | FsckFindingKind::BrokenRoot => {
+                    finding.repaired = false;
                 }
                 FsckFindingKind::Missing | FsckFindingKind::WrongSize => {}
                 FsckFindingKind::Forged

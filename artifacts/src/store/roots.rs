@@ -155,7 +155,8 @@ impl Store {
             return Ok(false);
         };
         let _turn = alone(&folder)?;
-        if journals(&folder).is_ok_and(|journals| journals.iter().any(|j| j.live)) {
+        // A run may be alive behind journals that cannot be read.
+        if !journals(&folder).is_ok_and(|journals| journals.iter().all(|j| !j.live)) {
             return Err(StoreError::Busy(folder));
         }
         self.quarantine(&folder)?;

@@ -254,26 +254,17 @@ fn otherwise(session: &Session<'_>) -> Option<String> {
 /// Returns a cell taken from the lock that was executed with settings other than the experiment's current ones, if any.
 /// Its readers may not show the difference.
 fn edited(session: &Session<'_>) -> Result<Option<String>, PipelineError> {
-    for node in session
-        .graph
-        .nodes
-        .iter()
-        .filter(|n| n.stage.class != Class::Pure)
-    {
-        for (i, cell) in node.stage.cells.iter_enumerated() {
-            let Some(record) = session.states[node.cell(i)].record() else {
-                continue;
-            };
-            let record = Record::parse(&session.store.get_document(&record)?);
-            let same = record.is_ok_and(|r| {
-                value_digest(&r.recipe.parameters) == node.parameters[cell.parameters as usize]
-            });
-            if !same {
-                let name = session.graph.name(node.cell(i));
-                return Ok(Some(format!(
-                    "the experiment's settings for {name} have changed since it was executed"
-                )));
-            }
+    let graph = &session.graph;
+    for cell in graph.cells().filter(|c| graph.class(*c) != Class::Pure) {
+        let Some(record) = session.states[cell].record() else {
+            continue;
+        };
+        let record = Record::parse(&session.store.get_document(&record)?);
+        if !record.is_ok_and(|record| session.edit_since(cell, &record).is_none()) {
+            let name = graph.name(cell);
+            return Ok(Some(format!(
+                "the experiment's settings for {name} have changed since it was executed"
+            )));
         }
     }
     Ok(None)

@@ -29,8 +29,13 @@ impl Session<'_> {
             let Some(record) = self.states[cell].record() else {
                 continue;
             };
+            let bytes = match self.store.get_document(&record) {
+                // Nothing says which settings a lost record had.
+                Err(StoreError::Missing(_)) => continue,
+                bytes => bytes?,
+            };
             // A record that cannot be parsed states no settings that could have changed.
-            let Ok(record) = Record::parse(&self.store.get_document(&record)?) else {
+            let Ok(record) = Record::parse(&bytes) else {
                 continue;
             };
             let Some(difference) = self.edit_since(cell, &record) else {
@@ -60,8 +65,8 @@ impl Session<'_> {
     }
 
     /// Returns the first setting of a cell that differs from the one in a record of it. Facets of the machine and
-    /// inputs are no settings.
-    pub(super) fn edit_since(&self, cell: CellId, record: &Record) -> Option<Difference> {
+    /// inputs are no settings. A setting that the record lacks did not exist when it was measured.
+    pub(crate) fn edit_since(&self, cell: CellId, record: &Record) -> Option<Difference> {
         let (stage, i) = self.graph.place(cell);
         let node = &self.graph.nodes[stage];
         let set = node.stage.cells[i].parameters as usize;
@@ -78,7 +83,8 @@ impl Session<'_> {
             parameters: node.stage.parameter_sets[set].clone(),
             ..before.clone()
         };
-        now.differences(before, &|_| None).into_iter().next()
+        let mut differences = now.differences(before, &|_| None).into_iter();
+        differences.find(|difference| difference.old.is_some())
     }
 
     /// Refuses to do without a result of the lock because its record is damaged: a record that changed is a matter for

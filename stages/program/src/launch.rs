@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pipeline::enclosure::Enclosure;
+use pipeline::executable::is_executable;
 use pipeline::process::{Spawner, stop};
 use pipeline::{Failure, Job};
 
@@ -147,11 +147,6 @@ pub(crate) fn find(name: &str, venv: Option<&Path>) -> Option<PathBuf> {
         .find(|path| is_executable(path))
 }
 
-fn is_executable(path: &Path) -> bool {
-    let permits = |metadata: fs::Metadata| metadata.permissions().mode() & 0o111 != 0;
-    path.is_file() && fs::metadata(path).is_ok_and(permits)
-}
-
 /// Returns the digest of a variable's value; null if it is not set. Records are published, so they do not contain the
 /// value itself.
 #[expect(
@@ -217,6 +212,8 @@ pub(crate) fn last_words(log: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use pipeline::StageKind as _;
     use serde_json::json;
 

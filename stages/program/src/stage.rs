@@ -5,9 +5,9 @@ use std::fs;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use artifacts::Digest;
 use contract::{LiveEnvironment, LiveServer};
 use net::Secrets;
+use pipeline::executable::digest_of;
 use pipeline::sources::NamedFiles;
 use pipeline::version_manager::selection;
 use pipeline::{
@@ -280,12 +280,6 @@ fn cpu_model() -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_owned())
-}
-
-fn digest_of(path: &Path) -> io::Result<Digest> {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_mmap_rayon(path.canonicalize()?)?;
-    Ok(Digest::from_bytes(*hasher.finalize().as_bytes()))
 }
 
 impl Settings {

@@ -135,14 +135,14 @@ pub(crate) fn whole(
 }
 
 /// Returns the notes under a table about the columns that a reader would look for and that have no value in any row,
-/// each with the reason if the table has one.
+/// each with the reason if the table has one, or with the column of the reasons if they differ.
 fn empty_notes(world: &World, view: &View, telling: &[String]) -> Result<Vec<String>, Error> {
     let value = |row: usize, column: &str| view.get(row, column).unwrap_or(Scalar::Null);
     let first = |column: &str| (0..view.rows.len()).find(|i| value(*i, column) != Scalar::Null);
     let names = &view.table.columns;
     // An aggregate has no reasons: those are in the table from which it was made.
     let is_mean = |name: &str| name.ends_with("_mean") && names.iter().any(|c| c == "interval_of");
-    let mut notes: Vec<(Option<String>, Vec<String>)> = Vec::new();
+    let mut notes: Vec<(String, Vec<String>)> = Vec::new();
     for name in names.iter().filter(|name| first(name).is_none()) {
         let stem = ["_mean", "_low"]
             .iter()
@@ -156,21 +156,29 @@ fn empty_notes(world: &World, view: &View, telling: &[String]) -> Result<Vec<Str
             whys.push("quantiles_refused".to_owned());
         }
         let why = whys.iter().find_map(|why| Some((first(why)?, why)));
-        if why.is_none() && !is_mean(name) {
-            continue;
-        }
-        let reason = why.map(|(row, why)| world.show(view, row, why, "", ""));
-        let reason = reason.transpose().map_err(missed)?;
+        let end = match why {
+            None if is_mean(name) => String::new(),
+            None => continue,
+            Some((row, why)) => {
+                let reason = value(row, why);
+                let differs = |other: &Scalar| *other != Scalar::Null && *other != reason;
+                if (0..view.rows.len()).any(|i| differs(&value(i, why))) {
+                    format!("; the column `{why}` has the reasons")
+                } else {
+                    let shown = world.show(view, row, why, "", "").map_err(missed)?;
+                    format!(": {shown}")
+                }
+            }
+        };
         let column = plain("", std::iter::once(name), "").columns;
         let heading = own_heading(world, view, &column[0]);
-        match notes.iter_mut().find(|(other, _)| *other == reason) {
+        match notes.iter_mut().find(|(other, _)| *other == end) {
             Some((_, headings)) => headings.push(heading),
-            None => notes.push((reason, vec![heading])),
+            None => notes.push((end, vec![heading])),
         }
     }
-    let note = |(reason, headings): (Option<String>, Vec<String>)| {
-        let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
-        format!("No row has a value of *{}*{reason}.", headings.join("*, *"))
+    let note = |(end, headings): (String, Vec<String>)| {
+        format!("No row has a value of *{}*{end}.", headings.join("*, *"))
     };
     Ok(notes.into_iter().map(note).collect())
 }

@@ -138,7 +138,7 @@ impl Bundle {
     }
 
     /// Returns the artifacts that its author left out of the bundle, except for their digests, and the records of
-    /// earlier results that its author no longer had. The bundle's README states both.
+    /// earlier results that its author no longer had. `publish` states both in the README.
     ///
     /// # Errors
     /// If the lock or one of its records cannot be read.

@@ -130,15 +130,15 @@ pub(crate) fn shown_like(value: f64, printed: &str, number: &Quantity) -> String
     let decimals = digits.split_once('.').map_or(0, |(_, part)| part.len());
     // `k`, `M` and powers of ten scale the value.
     let scale = 2.0 * number.half * 10f64.powi(i32::try_from(decimals).unwrap_or(0));
-    let value = value / scale;
-    if !value.is_finite() || value.abs() >= 1e15 {
+    let scaled = value / scale;
+    if !scaled.is_finite() || scaled.abs() >= 1e15 {
         return shown(value);
     }
     let plain = digits.replace(',', "");
     let written = (decimals..decimals + 4)
-        .map(|decimals| format!("{:.decimals$}", value.abs()))
+        .map(|decimals| format!("{:.decimals$}", scaled.abs()))
         .find(|text| *text != plain || (value < 0.0) != (number.value < 0.0))
-        .unwrap_or_else(|| format!("{:.decimals$}", value.abs()));
+        .unwrap_or_else(|| format!("{:.decimals$}", scaled.abs()));
     let (whole, fraction) = written.split_at(written.find('.').unwrap_or(written.len()));
     // Without a thousand in the printed number, its style is unknown.
     let separated = digits.contains(',') || whole.len() > 3 && plain.len() - decimals <= 3;

@@ -74,10 +74,9 @@ pub(super) fn too_low(view: &View, one_sided: bool) -> Option<String> {
     };
     Some(match level {
         Some(level) => format!(
-            "{chances} needs intervals at {needs}, and these have {}: give their operator `confidence: {}` or more if it \
-             has this setting, or use the rule `different` on a comparison",
-            percent(level),
-            decimals(needed(ends))
+            "{chances} needs intervals at {needs}, and these have {}: raise `confidence`, or lower `alpha`, of the operator \
+             that makes them so that their level is {needs}, or use the rule `different` on a comparison",
+            percent(level)
         ),
         None => format!(
             "{chances} needs intervals at {needs}, and their table does not state their level: use the table that the intervals \

@@ -279,15 +279,15 @@ fn a_claim_needs_intervals_at_a_level_for_all_its_chances() {
     };
     let (truth, why) = reason(&one, "0.2");
     assert_eq!(truth, Truth::Unknown);
-    let says = "a claim needs intervals at 90 %, and these have 20 %: give their operator `confidence: 0.9` or more if it has this setting, or use \
-                the rule `different` on a comparison";
+    let says = "a claim needs intervals at 90 %, and these have 20 %: raise `confidence`, or lower `alpha`, of the operator that makes \
+                them so that their level is 90 %, or use the rule `different` on a comparison";
     assert!(why.ends_with(says), "{why}");
     let (truth, why) = reason(
         &every(&joined(&|i| format!("x{i}_mean > 1"), " or ")),
         "0.95",
     );
     assert_eq!(truth, Truth::Unknown);
-    assert!(why.contains("a claim that 8 ends of intervals could license needs intervals at 98.75 %, and these have 95 %: give their operator `confidence: 0.9875` or more"), "{why}");
+    assert!(why.contains("a claim that 8 ends of intervals could license needs intervals at 98.75 %, and these have 95 %: raise `confidence`, or lower `alpha`, of the operator that makes them so that their level is 98.75 %, or"), "{why}");
     let (truth, why) = reason(&one, "0.9");
     assert_eq!(truth, Truth::Yes);
     assert!(why.ends_with("its intervals have the level 90 %"), "{why}");

@@ -65,6 +65,8 @@ fn a_column_without_a_value_in_any_row_is_named_with_its_reason() {
         Column::float("ttft_ms_p50", [None, None]).unit("ms"),
         Column::float("cost", [None, None]),
         Column::text("cost_why", [Some("no price is declared"), None]),
+        Column::float("rent", [None, None]),
+        Column::text("rent_why", [Some("no price is declared"), Some("no time")]),
         Column::float("spare", [None, None]),
         Column::text("quantiles_refused", [Some(why), Some(why)]),
     ];
@@ -77,6 +79,7 @@ fn a_column_without_a_value_in_any_row_is_named_with_its_reason() {
     for note in [
         format!("No row has a value of *TTFT p50 (ms)*: {why}."),
         "No row has a value of *cost*: no price is declared.".to_owned(),
+        "No row has a value of *rent*; the column `rent_why` has the reasons.".to_owned(),
     ] {
         assert!(text.contains(&note), "no `{note}` in:\n{text}");
     }

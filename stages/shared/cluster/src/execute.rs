@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use artifacts::{Digest, Maker, Store};
 use pipeline::design::Preflight;
-use pipeline::lock::{Lock, lock_path};
+use pipeline::lock::Lock;
 use pipeline::place::WrittenCell;
 use pipeline::record::{Build, Record, view};
 use pipeline::{
@@ -209,7 +209,7 @@ impl Shard<'_> {
             &options,
             &listener,
         )?;
-        let lock = Lock::read(&lock_path(&experiment))
+        let lock = Lock::of_experiment(&experiment)
             .map_err(|e| ClusterError::Pipeline(e.into()))?
             .map(|lock| lock.records().collect::<Vec<_>>());
         pushing.rest(&lock.unwrap_or_default())?;

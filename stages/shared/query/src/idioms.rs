@@ -78,7 +78,8 @@ pub fn idiom(sql: &str, error: &QueryError) -> Option<String> {
                 .to_owned(),
         ),
         QueryError::Sql(..) if is_within_group(sql) => {
-            Some("write `quantile(x, 0.95)` in place of `… within group (order by x)`".to_owned())
+            let written = "write `quantile(x, 0.95)`, with your share for 0.95, in place of";
+            Some(format!("{written} `… within group (order by x)`"))
         }
         QueryError::Sql(message, _) if opens_a_quote(message) => {
             Some("the quote that opens there has no end: close it".to_owned())
@@ -177,7 +178,7 @@ mod tests {
         }
         let standard = "select percentile_cont(0.5) WITHIN GROUP (order by a) from t";
         let written = idiom(standard, &at(41)).expect("it is an idiom");
-        assert!(written.starts_with("write `quantile(x, 0.95)` in place of"));
+        assert!(written.contains("with your share for 0.95, in place of"));
         assert_eq!(idiom("select f(a) from t", &function("f")), None);
         let refused = QueryError::Refused(String::new());
         for text in ["show tables", "DESCRIBE t", ".tables", "\\d t"] {

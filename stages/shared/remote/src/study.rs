@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use artifacts::{ActionKey, Digest, Maker, Store, StoreError};
-use pipeline::lock::{Lock, lock_path};
+use pipeline::lock::Lock;
 use pipeline::record::{Record, view};
 use pipeline::{
     Class, Experiment, PipelineError, PlanOptions, Registry, Reuse, Wanted, makers_in_words,
@@ -103,7 +103,7 @@ impl Remote {
         } = study;
         let policy = options.reuse.unwrap_or(experiment.reuse);
         let mut fetched = Fetched::default();
-        let lock = Lock::read(&lock_path(experiment)).map_err(PipelineError::from)?;
+        let lock = Lock::of_experiment(experiment).map_err(PipelineError::from)?;
         if let Some(lock) = lock {
             let mut report = pull_records(self, store, lock.records().collect(), me, watch)?;
             // A record that was never pushed is not damage: its cell executes.

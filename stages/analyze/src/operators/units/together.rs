@@ -110,7 +110,7 @@ pub(crate) fn interval_columns<'a, T: 'a>(
 ) -> Columns<'a, T> {
     let scale = match spec.range {
         Bounds::Any => {
-            "of the geometric and of the arithmetic mean if all units are well above 0, otherwise of the arithmetic mean"
+            "one that covers the intervals of both the geometric and the arithmetic mean if all units are well above 0, otherwise that of the arithmetic mean"
         }
         Bounds::NotNegative | Bounds::Relative => {
             "of the geometric mean if all units are above 0, otherwise of the arithmetic mean, cut off at 0"

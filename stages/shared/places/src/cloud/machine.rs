@@ -580,8 +580,7 @@ fn give_back(machine: &Arc<Rented>) -> Option<Returned> {
         .then(|| keeper.finish(&machine.folder))
 }
 
-/// Gives back all machines that this process has rented, and returns the result for each. A run calls this at its end.
-/// Otherwise, the keepers notice that the run is gone.
+/// Gives back all machines that this process has rented, at the end of a run. Returns the result for each.
 pub fn give_back_all() -> Vec<Returned> {
     let all: Vec<Arc<Rented>> = rented().clone();
     all.iter().filter_map(give_back).collect()
