@@ -2,11 +2,10 @@
 //! `tests/kubernetes/run` does the same and more with a real `kubectl`, against a stub of an API server.
 
 use std::fs;
-use std::process::Child;
 
 use serde_json::Value;
 
-use crate::placed::{Placed, STUDY, until};
+use crate::placed::{Placed, STUDY, ended, until};
 
 const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -35,14 +34,6 @@ fn desk() -> Placed {
 fn created(desk: &Placed) -> Vec<Value> {
     let read = |line: &String| serde_json::from_str(line).expect("a manifest");
     desk.stub_lines("asked").iter().map(read).collect()
-}
-
-/// Waits for a run that succeeds; returns its output.
-fn ended(run: Child) -> String {
-    let output = run.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    said
 }
 
 #[test]

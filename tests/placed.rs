@@ -202,6 +202,14 @@ impl Placed {
     }
 }
 
+/// Waits for a run that succeeds; returns its output.
+pub(crate) fn ended(run: Child) -> String {
+    let output = run.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    said
+}
+
 /// Waits until something holds; fails after two minutes.
 pub(crate) fn until(mut holds: impl FnMut() -> bool) {
     let limit = Instant::now() + Duration::from_secs(120);

@@ -1,7 +1,7 @@
 //! Launches as Slurm jobs, with a stub of Slurm's commands (`tests/slurm/stub.sh`). The lane `tests/slurm/run` does the
 //! same and more with a real Slurm.
 
-use crate::placed::{Placed, STUDY, until};
+use crate::placed::{Placed, STUDY, ended, until};
 use std::fs;
 
 /// The stub of Slurm's commands.
@@ -167,10 +167,11 @@ fn jobs_of_another_version_of_the_study_are_cancelled() {
     let login = login();
     login.killed();
     login.project.edit(STUDY, "default: 4", "default: 5");
+    let second = login.start();
+    until(|| login.stub_lines("jobs/1/state") == ["CANCELLED"]);
     login.unset("hold");
-    login.set("modes", "");
-    let ran = login.run(&[]).ok();
-    assert!(ran.stderr.contains("of an earlier run"), "{}", ran.stderr);
+    let said = ended(second);
+    assert!(said.contains("of an earlier run"), "{said}");
     assert_eq!(login.stub_lines("asked").len(), 4);
 }
 
