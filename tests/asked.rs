@@ -5,7 +5,8 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{BINARY, Project, skipped};
+use crate::skipped::skipped;
+use crate::support::{BINARY, Project};
 
 /// An experiment with its own engine: a script that writes a file and ends. `STARTED` stands for the file.
 const STUDY: &str = "experiment: asked\nseed: 1\n\

@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Project, finished, skipped};
+use crate::skipped::skipped;
+use crate::support::{Project, finished};
 
 const SMOKE: [&str; 2] = ["experiments/quickstart.yaml", "--smoke"];
 

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::skipped::skipped;
 use crate::ssh::{Sshd, await_silence};
-use crate::support::{Project, copy_folder, skipped};
+use crate::support::{Project, copy_folder};
 
 /// A module whose machine is this one. It notes in a file what it creates and destroys.
 const MODULE: &str = r#"

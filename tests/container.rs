@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::skipped::skipped;
 use crate::ssh::{Sshd, await_silence};
-use crate::support::{Project, copy_folder, skipped};
+use crate::support::{Project, copy_folder};
 
 /// Runs podman in a separate mount namespace, for systems where the cgroup mounts cannot be changed.
 const OWN_MOUNTS: &str = "#!/bin/sh\nexec unshare --mount sh -c 'mount -t cgroup2 none /sys/fs/cgroup; \

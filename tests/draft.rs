@@ -5,7 +5,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Project, skipped};
+use crate::skipped::skipped;
+use crate::support::Project;
 
 /// The smallest available weights draft for themselves, so every token they draft is accepted.
 const STUDY: &str = r#"

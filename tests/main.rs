@@ -73,6 +73,7 @@ mod sharing_bucket;
 mod sharing_gc;
 mod sharing_s3;
 mod site;
+mod skipped;
 mod slips;
 mod slurm;
 mod sql;

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Project, copy_folder, processes_with, skipped};
+use crate::skipped::skipped;
+use crate::support::{Project, copy_folder, processes_with};
 
 const SSHD: &str = "/usr/sbin/sshd";
 

@@ -15,7 +15,8 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 
 use crate::sharing::{self, Seat};
-use crate::support::{Outcome, Project, skipped};
+use crate::skipped::skipped;
+use crate::support::{Outcome, Project};
 use crate::torture::{Random, count, damage, files_below, reported, results, run};
 
 const STUDY: &str = "experiments/simulated.yaml";

@@ -32,3 +32,18 @@ pub(crate) fn judge<G: TypedGate>(
     let parameters = serde_json::from_value(parameters).expect("parameters of the gate");
     TypedGate::judge(gate, &parameters, &stage).remove(0)
 }
+
+/// Returns answered requests that were sent one after another, each as soon as the one before it was done. `lasts` has
+/// their latencies in ns; the first token comes after 10 ms.
+pub(crate) fn one_after_another(lasts: impl IntoIterator<Item = i64>) -> CellRows {
+    let mut at = 0;
+    let requests = lasts.into_iter().zip(0..).map(|(lasts, i)| {
+        let mut request = synthetic::request(i);
+        request.sent_ns = Some(at);
+        request.first_token_ns = Some(at + 10_000_000);
+        (request.last_token_ns, request.done_ns) = (Some(at + lasts), Some(at + lasts));
+        at += lasts;
+        request
+    });
+    synthetic::rows_of(requests.collect())
+}

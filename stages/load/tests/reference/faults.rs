@@ -304,7 +304,7 @@ fn a_gap_beyond_a_limit_shorter_than_the_checks_ends_the_request() {
     let result = run.result();
     assert_eq!(statuses(&result), [RequestStatus::Timeout; 2]);
     for row in &result.requests {
-        // The first token may take longer. What came after the limit is no part of the answer.
+        // The first token may take longer. Bytes that arrived after the limit do not belong to the answer.
         assert_eq!((error(row), row.chunks), ("inter-token timeout", Some(1)));
         assert!(row.done_ns.unwrap() - row.first_token_ns.unwrap() >= 100_000_000);
     }

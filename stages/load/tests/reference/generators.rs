@@ -16,7 +16,8 @@ use load::{
 use pipeline::stage::{Control, Coordinates};
 use serde_json::json;
 
-use crate::common::{Run, closed, paced, skipped};
+use crate::common::{Run, closed, paced};
+use crate::skipped::skipped;
 
 /// Returns this number of processes of the test's own binary.
 fn several(count: u32) -> Generators {

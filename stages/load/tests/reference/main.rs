@@ -9,6 +9,8 @@ mod monitoring;
 mod runs;
 mod servers;
 mod sessions;
+#[path = "../../../../tests/skipped.rs"]
+mod skipped;
 mod stage;
 mod structured;
 mod studies;

@@ -283,17 +283,9 @@ mod tests {
 
     #[test]
     fn without_chunks_a_silence_may_be_one_slow_request() {
-        let mut at = 0;
-        let requests = (0..30).map(|i| {
-            let mut request = synthetic::request(i);
-            let lasts = if i == 20 { 9_000_000_000 } else { 50_000_000 };
-            request.sent_ns = Some(at);
-            request.first_token_ns = Some(at + 10_000_000);
-            (request.last_token_ns, request.done_ns) = (Some(at + lasts), Some(at + lasts));
-            at += lasts;
-            request
-        });
-        let rows = synthetic::rows_of(requests.collect());
+        let mut lasts = [50_000_000; 30];
+        lasts[20] = 9_000_000_000;
+        let rows = one_cell::one_after_another(lasts);
         let judged = |rows: CellRows| one_cell::judge(&Stalls, json!({}), json!({}), rows);
         let silent = judged(rows.clone());
         assert_eq!(silent.outcome, Outcome::Fail);

@@ -158,7 +158,6 @@ impl Scatter {
 
 #[cfg(test)]
 mod tests {
-    use contract::synthetic;
     use serde_json::json;
     use statistics::Noise;
 
@@ -171,18 +170,12 @@ mod tests {
         let fails = |rho: f64| {
             let failed = (1..=40_u64).filter(|seed| {
                 let mut noise = Noise(seed.wrapping_mul(0xd134_2543_de82_ef95));
-                let (mut last, mut at) = (noise.normal(), 0);
-                let requests = (0..60).map(|i| {
+                let mut last = noise.normal();
+                let lasts = (0..60).map(|_| {
                     last = rho * last + (1.0 - rho * rho).sqrt() * noise.normal();
-                    let lasts = (500e6 * (0.15 * last).exp()) as i64;
-                    let mut request = synthetic::request(i);
-                    request.sent_ns = Some(at);
-                    request.first_token_ns = Some(at + 10_000_000);
-                    (request.last_token_ns, request.done_ns) = (Some(at + lasts), Some(at + lasts));
-                    at += lasts;
-                    request
+                    (500e6 * (0.15 * last).exp()) as i64
                 });
-                let rows = synthetic::rows_of(requests.collect());
+                let rows = one_cell::one_after_another(lasts);
                 one_cell::judge(&Stationarity, json!({}), json!({}), rows).outcome == Outcome::Fail
             });
             failed.count()
