@@ -491,7 +491,7 @@ mod tests {
         ] {
             assert_eq!(parse_share(text), Ok(share), "{text}");
         }
-        let refused = parse_share("99.9").expect_err("it is no share");
+        let refused = parse_share("99.9").expect_err("99.9 is above 1");
         assert!(refused.ends_with("write 0.999 or 99.9%"), "{refused}");
         for text in ["", "%", "inf%", "NaN", "101", "-1"] {
             assert!(parse_share(text).is_err(), "{text}");

@@ -119,7 +119,7 @@ fn check_order(arguments: &InitArgs) -> Result<(), Stop> {
     match (meant, files) {
         (Some(name), [_, ..]) if !last.exists() => {
             let files: Vec<String> = files.iter().map(|file| in_shell(file)).collect();
-            let message = format!("there is no file `{name}`");
+            let message = format!("the file `{name}` does not exist");
             Err(Stop::usage(message).hint(format!(
                 "the name of the study comes first: `benchtrail init {name} --from-results {}`",
                 files.join(" ")

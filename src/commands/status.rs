@@ -334,7 +334,7 @@ mod tests {
         let code = |record: &Digest| record_in(&store, record).expect_err("damage").code();
         assert!(is_lost(&Digest::of(b"lost")));
         let cut = store.put(b"cut in a power failure").expect("an object");
-        assert_eq!(code(&cut), 3, "it is no record");
+        assert_eq!(code(&cut), 3, "its bytes cannot be parsed as a record");
         let rewrite = |record: &Digest| {
             let path = store.path(record);
             fs::remove_file(&path).expect("its file");
@@ -359,7 +359,7 @@ mod tests {
         store.commit(&[commit]).expect("committed");
         let path = rewrite(&durable);
         assert_eq!(code(&durable), 3, "it has other bytes");
-        // What stands in the way of a file is no loss of the file.
+        // A folder at the path of a file prevents reading, but does not mean that the file was lost.
         fs::remove_file(&path).expect("its file");
         fs::create_dir(&path).expect("a folder");
         assert_eq!(code(&durable), 4, "it cannot be read");

@@ -65,7 +65,7 @@ impl Session<'_> {
     }
 
     /// Returns the first setting of a cell that differs from the one in a record of it. Facets of the machine and
-    /// inputs are no settings. A setting that the record lacks did not exist when it was measured.
+    /// inputs do not count as settings. A setting that the record lacks did not exist when it was measured.
     pub(crate) fn edit_since(&self, cell: CellId, record: &Record) -> Option<Difference> {
         let (stage, i) = self.graph.place(cell);
         let node = &self.graph.nodes[stage];

@@ -129,8 +129,8 @@ fn surround(command: &mut Command, launch: &Launch<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the path of a program that the study names. As for a shell, a file on the search path that cannot be executed
-/// is no program.
+/// Returns the path of a program that the study names. Like a shell, it skips files on the search path that cannot be
+/// executed.
 #[expect(
     clippy::disallowed_methods,
     reason = "the search path locates the program"
