@@ -28,6 +28,16 @@ impl Digest {
         Ok(Self::from_bytes(*hasher.finalize().as_bytes()))
     }
 
+    /// Returns the digest of a file's bytes, for a file that may be large: it is mapped, and hashed on all cores.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn of_large_file(path: &std::path::Path) -> std::io::Result<Self> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_mmap_rayon(path)?;
+        Ok(Self::from_bytes(*hasher.finalize().as_bytes()))
+    }
+
     /// Wraps 32 bytes that are already a digest.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)

@@ -29,9 +29,7 @@ pub fn digest_of(path: &Path) -> io::Result<Digest> {
     {
         return Ok(digest);
     }
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_mmap_rayon(&path)?;
-    let digest = Digest::from_bytes(*hasher.finalize().as_bytes());
+    let digest = Digest::of_large_file(&path)?;
     digests().insert(path, (stamp, digest));
     Ok(digest)
 }

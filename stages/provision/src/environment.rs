@@ -257,7 +257,7 @@ pub(crate) fn entries(
             let name = inside
                 .to_str()
                 .ok_or_else(|| io::Error::other(format!("{inside:?} is not Unicode")))?;
-            let digest = digest_of(&path)?;
+            let digest = Digest::of_large_file(&path)?;
             let entry = Entry {
                 bytes: metadata.len(),
                 stamp: Stamp::of(&metadata),
@@ -267,13 +267,6 @@ pub(crate) fn entries(
         }
     }
     Ok(entries)
-}
-
-/// Returns the digest of a file, which may be large: it is mapped, and hashed on all processors.
-pub(crate) fn digest_of(path: &Path) -> io::Result<Digest> {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_mmap_rayon(path)?;
-    Ok(Digest::from_bytes(*hasher.finalize().as_bytes()))
 }
 
 /// Returns what is wrong with an environment, if anything. Files that only look new, such as those
@@ -325,7 +318,7 @@ fn check_entry(path: &Path, entry: &Entry) -> Result<Stamp, String> {
     if stamp == entry.stamp {
         return Ok(stamp);
     }
-    match digest_of(path) {
+    match Digest::of_large_file(path) {
         Ok(digest) if digest == entry.digest => Ok(stamp),
         Ok(_) => Err("was changed".to_owned()),
         Err(e) => Err(format!("cannot be read: {e}")),

@@ -16,7 +16,6 @@ use pipeline::version_manager::of_version_manager;
 use pipeline::{Failure, Json};
 use serde_json::json;
 
-use crate::environment::digest_of;
 use crate::libraries::libraries;
 use crate::machine::Machine;
 use crate::module::site_packages;
@@ -131,13 +130,13 @@ fn without_home(value: &str, home: Option<&str>) -> String {
 /// returns the distributions that it finds. For a script, returns those of its interpreter, and the interpreter's digest.
 fn program(path: &Path) -> io::Result<Json> {
     let real = path.canonicalize()?;
-    let mut identity = json!({ "digest": digest_of(&real)?.to_string() });
+    let mut identity = json!({ "digest": Digest::of_large_file(&real)?.to_string() });
     // A script's environment is where its interpreter is named, not where a link points. The same holds for the link
     // that a virtual environment has in place of an interpreter.
     let interpreter = match interpreter(&real)? {
         Some(interpreter) => {
             if let Ok(real) = interpreter.canonicalize() {
-                identity["interpreter"] = json!(digest_of(&real)?.to_string());
+                identity["interpreter"] = json!(Digest::of_large_file(&real)?.to_string());
             }
             interpreter
         }

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use pipeline::Json;
+use pipeline::executable::is_executable;
 use serde_json::json;
 
 use crate::probe;
@@ -162,11 +163,6 @@ impl Machine {
         note("gpus", self.gpus.as_ref().err());
         reasons
     }
-}
-
-fn is_executable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
 /// Returns the value of the first line `name : value`.

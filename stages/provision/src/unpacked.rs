@@ -8,7 +8,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::environment::{FILES, FOLDER, MANIFEST, Manifest, digest_of, own_temporary};
+use artifacts::Digest;
+
+use crate::environment::{FILES, FOLDER, MANIFEST, Manifest, own_temporary};
 
 /// The result of checking one folder of unpacked packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +124,7 @@ fn look(folder: &Path, layout: &Layout) -> Unpacked {
             }
         };
         look.bytes += metadata.len();
-        match digest_of(&path) {
+        match Digest::of_large_file(&path) {
             Ok(digest) if digest == entry.digest => {}
             Ok(_) => look.wrong.push(format!("{name} was changed")),
             Err(e) => look.wrong.push(format!("{name} cannot be read: {e}")),

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use artifacts::Digest;
 use pipeline::sources::NamedFiles;
 use pipeline::{Control, Failure, Json};
 use serde::{Deserialize, Serialize};
@@ -60,8 +61,9 @@ impl Host {
             ..Self::default()
         };
         let exe = std::env::current_exe().map_err(|e| Failure::failed(e.to_string()))?;
-        let digest =
-            digest_of(&exe).map_err(|e| Failure::failed(format!("{}: {e}", exe.display())))?;
+        let digest = Digest::of_file(&exe)
+            .map_err(|e| Failure::failed(format!("{}: {e}", exe.display())))?
+            .hex();
         control.progress(0, None, format!("reaching {}", ssh.host));
         let named = match &ssh.folder {
             Some(folder) => format!("f={folder}"),
@@ -335,16 +337,6 @@ fn end(child: &mut std::process::Child) {
 /// Quotes a word for a POSIX shell.
 pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-/// Returns the digest that names a file on the host.
-///
-/// # Errors
-/// If the file cannot be read.
-pub fn digest_of(file: &Path) -> io::Result<String> {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(File::open(file)?)?;
-    Ok(hasher.finalize().to_hex().to_string())
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub use container::{
     ContainerError, Containment, Inside, Network, PACKAGES, Runtime, WEIGHTS,
     name as container_name, passes, sweep,
 };
-pub use host::{Host, digest_of, quoted};
+pub use host::{Host, quoted};
 pub use kubernetes::Kubernetes;
 use pool::{HOSTS, PoolHost};
 pub use pool::{Hosts, NamedHost, Pool};
