@@ -225,6 +225,10 @@ pub(crate) struct DiffArgs {
     /// Measurement condition that may differ between the studies, such as `frequency`; may be repeated.
     #[arg(long, value_name = "NAME", value_parser = compare::conditions())]
     pub(crate) conditions_may_differ: Vec<String>,
+    /// How many percent of its requests the newer study may lose beyond the older one's share, which may hide slow
+    /// requests.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = super::values::parse_percent)]
+    pub(crate) lost_requests: f64,
     /// Exit with 1 if a column got worse over all coordinates, and with 6 if the data do not allow a
     /// decision.
     #[arg(long)]

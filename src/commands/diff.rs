@@ -27,6 +27,14 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
         let message = format!("--threshold must be 0 or more, not {}", arguments.threshold);
         return Err(Stop::usage(message).hint("give a number of percent, such as `--threshold 5`"));
     }
+    if !(0.0..=100.0).contains(&arguments.lost_requests) {
+        let message = format!(
+            "--lost-requests must be from 0 to 100, not {}",
+            arguments.lost_requests
+        );
+        return Err(Stop::usage(message)
+            .hint("give a number of percent of the requests, such as `--lost-requests 0.1`"));
+    }
     if arguments.threshold > 0.0 && arguments.threshold < LIKELY_A_SHARE {
         complain(&format!(
             "note: --threshold is a number of percent, so {0} means {0} %; multiply a share by 100",
@@ -51,6 +59,7 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
         },
         unit: arguments.unit.clone(),
         conditions_may_differ: arguments.conditions_may_differ.clone(),
+        lost_requests: arguments.lost_requests / 100.0,
     };
     let [first, second] = studies(arguments, b, profile, global)?;
     let (older, newer) = (side(&first)?, side(&second)?);

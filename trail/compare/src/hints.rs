@@ -20,8 +20,7 @@ pub(crate) const SIMILAR: &str = "measure similar numbers of blocks in both stud
 pub(crate) const CELLS: &str = "`benchtrail run` measures failed cells again, and `benchtrail status` says why cells are missing";
 
 /// The newer study lost requests.
-pub(crate) const REQUESTS: &str =
-    "look why requests were lost; `--column ok_rate` judges the loss itself";
+pub(crate) const REQUESTS: &str = "look why requests were lost; `--column ok_rate` judges the loss itself, and `--lost-requests 0.1` allows a loss of 0.1 %";
 
 /// There are no values.
 pub(crate) const VALUES: &str = "name columns that both studies have values of; a quantile is null if too few requests bound it";

@@ -37,17 +37,44 @@ impl Requests {
 }
 
 /// The requests of both studies at every coordinate.
-pub(crate) struct Counts([BTreeMap<String, Requests>; 2]);
+pub(crate) struct Counts {
+    sides: [BTreeMap<String, Requests>; 2],
+    /// How much larger a share of its requests the newer study may lose.
+    allowed: f64,
+}
+
+/// What a larger share of lost requests does to a column.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Loss {
+    /// The rule allows it.
+    Allowed(String),
+    /// The column may look better than it is.
+    Flatters(String),
+}
+
+impl Loss {
+    /// Returns the reason why the column cannot pass.
+    pub(crate) fn flatters(self) -> Option<String> {
+        match self {
+            Self::Allowed(_) => None,
+            Self::Flatters(reason) => Some(reason),
+        }
+    }
+}
 
 impl Counts {
-    /// Counts the requests of the older and the newer study. `places` are the axes that give a row's coordinate.
-    pub(crate) fn new(tables: [&Table; 2], places: &[String]) -> Self {
-        Self(tables.map(|table| of_table(table, places)))
+    /// Counts the requests of the older and the newer study. `places` are the axes that give a row's coordinate, and
+    /// `allowed` is how much larger a share of its requests the newer study may lose.
+    pub(crate) fn new(tables: [&Table; 2], places: &[String], allowed: f64) -> Self {
+        Self {
+            sides: tables.map(|table| of_table(table, places)),
+            allowed,
+        }
     }
 
     /// Returns the requests of both studies at one coordinate, or at all that both have.
     pub(crate) fn at(&self, place: Option<&str>) -> [Requests; 2] {
-        let [older, newer] = &self.0;
+        let [older, newer] = &self.sides;
         let shared = older.iter().filter_map(|(at, a)| {
             let wanted = place.is_none_or(|place| place == at);
             wanted.then(|| Some([*a, *newer.get(at)?])).flatten()
@@ -59,18 +86,22 @@ impl Counts {
 
     /// Explains that the newer study lost a larger share of its requests; `None` if it did not, or if the column counts
     /// the lost requests itself.
-    pub(crate) fn flatters(&self, column: &str, place: Option<&str>) -> Option<String> {
+    pub(crate) fn loss(&self, column: &str, place: Option<&str>) -> Option<Loss> {
         let [older, newer] = self.at(place);
-        let more = newer.lost_share() > older.lost_share() && !counts_losses(column);
-        more.then(|| {
-            format!(
-                "{} of {} requests of the newer study were lost, and {} of {} of the older one: the lost requests may have \
-                 been slow",
-                newer.lost(),
-                newer.all,
-                older.lost(),
-                older.all
-            )
+        let more = newer.lost_share() - older.lost_share();
+        if more <= 0.0 || counts_losses(column) {
+            return None;
+        }
+        let text = format!(
+            "{} of {} requests of the newer study were lost, and {} of {} of the older one",
+            newer.lost(),
+            newer.all,
+            older.lost(),
+            older.all
+        );
+        Some(match more <= self.allowed {
+            true => Loss::Allowed(format!("{text}, as `--lost-requests` allows")),
+            false => Loss::Flatters(format!("{text}: the lost requests may have been slow")),
         })
     }
 }
@@ -117,26 +148,34 @@ mod tests {
             ];
             Table::with_metadata(columns, &[("keys", "clients")]).unwrap()
         };
-        let counts = |a, b| Counts::new([&table(a), &table(b)], &["clients".to_owned()]);
-        let worse = counts([50, 49], [50, 25]);
+        let allowing =
+            |allowed, a, b| Counts::new([&table(a), &table(b)], &["clients".to_owned()], allowed);
+        let worse = allowing(0.0, [50, 49], [50, 25]);
         assert_eq!(
-            worse.flatters("ttft_ms_p50", None).as_deref(),
-            Some(
+            worse.loss("ttft_ms_p50", None),
+            Some(Loss::Flatters(
                 "25 of 100 requests of the newer study were lost, and 1 of 100 of the older one: the lost requests may have \
                  been slow"
-            )
+                    .to_owned()
+            ))
         );
-        assert_eq!(worse.flatters("ttft_ms_p50", Some("clients=1")), None);
-        assert!(
-            worse
-                .flatters("output_throughput", Some("clients=4"))
-                .is_some()
-        );
+        assert_eq!(worse.loss("ttft_ms_p50", Some("clients=1")), None);
+        assert!(worse.loss("output_throughput", Some("clients=4")).is_some());
         for column in ["ok_rate", "n_met", "slo_pass_rate", "goodput"] {
-            assert_eq!(worse.flatters(column, None), None);
+            assert_eq!(worse.loss(column, None), None);
         }
         // The older study may have lost more.
-        let better = counts([50, 25], [50, 49]);
-        assert_eq!(better.flatters("ttft_ms_p50", None), None);
+        let better = allowing(0.0, [50, 25], [50, 49]);
+        assert_eq!(better.loss("ttft_ms_p50", None), None);
+        // A loss that the rule allows over all coordinates may be too large at one of them.
+        let lenient = allowing(0.3, [50, 49], [50, 25]);
+        assert!(matches!(
+            lenient.loss("ttft_ms_p50", None),
+            Some(Loss::Allowed(_))
+        ));
+        assert!(matches!(
+            lenient.loss("ttft_ms_p50", Some("clients=4")),
+            Some(Loss::Flatters(_))
+        ));
     }
 }

@@ -10,7 +10,7 @@ use statistics::{Continuity, Sample, cliffs_delta, holm, mann_whitney_u, tarone_
 
 use crate::gate::{Column, Lost};
 use crate::launches::Shared;
-use crate::requests::{Counts, Requests, is_share_of_requests};
+use crate::requests::{Counts, Loss, Requests, is_share_of_requests};
 use crate::side::{CompareError, Side};
 use crate::surroundings::{Both, Surroundings, Unlike};
 use crate::tables::keys;
@@ -43,6 +43,8 @@ pub struct Rule {
     /// The measuring conditions in which the studies may differ. A difference in any other condition makes a result
     /// undecidable.
     pub conditions_may_differ: Vec<String>,
+    /// How much larger a share of its requests the newer study may lose, such as 0.001.
+    pub lost_requests: f64,
 }
 
 impl Default for Rule {
@@ -54,6 +56,7 @@ impl Default for Rule {
             test: Test::Welch,
             unit: Vec::new(),
             conditions_may_differ: Vec::new(),
+            lost_requests: 0.0,
         }
     }
 }
@@ -237,7 +240,7 @@ fn table_changes(
     // A small difference shows only over all cells, another one only at its own coordinate.
     let unlike = if same { None } else { both.unlike(None) };
     let mut at_one: BTreeMap<String, Option<Unlike>> = BTreeMap::new();
-    let counts = Counts::new([older, newer], &both.places);
+    let counts = Counts::new([older, newer], &both.places, rule.lost_requests);
     let shared = match same {
         true => None,
         false => Shared::of([a, b], name, &axes.units)?,
@@ -254,6 +257,14 @@ fn table_changes(
                 .or_else(|| uneven(&column, [older, newer]).map(Unlike::Requests))
                 .or_else(|| axes.on_unlike_labels([&was, &is]).map(Unlike::Labels)),
         };
+        let mut notes: Vec<String> = shared.iter().map(Shared::note).collect();
+        let flattered = match counts.loss(&column, None) {
+            Some(Loss::Allowed(note)) => {
+                notes.push(note);
+                None
+            }
+            loss => loss.and_then(Loss::flatters),
+        };
         let mut whole = Column {
             table: name.to_owned(),
             better: direction(&column, unit.as_deref()),
@@ -265,8 +276,8 @@ fn table_changes(
             lost: lost_cells(&axes, [a, b], [&was, &is]),
             named: rule.columns.contains(&column),
             empty: why_empty([&was, &is]),
-            flattered: counts.flatters(&column, None),
-            note: shared.as_ref().map(Shared::note),
+            flattered,
+            note: (!notes.is_empty()).then(|| notes.join("; ")),
             requests: is_share_of_requests(&column).then(|| counts.at(None)),
         };
         for (at, values_b) in is {
@@ -282,7 +293,7 @@ fn table_changes(
                 everywhere => everywhere.clone(),
             };
             let requests = whole.requests.is_some().then(|| counts.at(Some(&at)));
-            let flattered = counts.flatters(&column, Some(&at));
+            let flattered = counts.loss(&column, Some(&at)).and_then(Loss::flatters);
             let here = Here {
                 at,
                 unit: unit.clone(),

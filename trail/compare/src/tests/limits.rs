@@ -49,7 +49,10 @@ fn a_study_that_lost_requests_neither_passes_nor_improves() {
     );
     assert_eq!(
         comparison.remedies(),
-        ["look why requests were lost; `--column ok_rate` judges the loss itself"]
+        [
+            "look why requests were lost; `--column ok_rate` judges the loss itself, and `--lost-requests 0.1` allows a loss of \
+          0.1 %"
+        ]
     );
     let verdicts: Vec<_> = comparison.results.iter().map(|r| r.verdict).collect();
     assert_eq!(verdicts, [ChangeVerdict::Undecidable; 4]);
@@ -59,6 +62,25 @@ fn a_study_that_lost_requests_neither_passes_nor_improves() {
     // A worsening is one in spite of the losses.
     let slower = compared(&healthy, &study(0.7, [50, 52, 48]), &rule());
     assert_eq!(slower.outcome(), Outcome::Fail);
+}
+
+#[test]
+fn a_loss_that_is_allowed_is_a_note() {
+    let rule = Rule {
+        lost_requests: 0.02,
+        ..rule()
+    };
+    let healthy = study(1.0, [100; 3]);
+    let slightly = compared(&healthy, &study(1.2, [99, 100, 99]), &rule);
+    assert_eq!(slightly.outcome(), Outcome::Pass);
+    assert_eq!(
+        column(&slightly, "ttft_ms_p50").reason.as_deref(),
+        Some(
+            "4 of 600 requests of the newer study were lost, and 0 of 600 of the older one, as `--lost-requests` allows"
+        )
+    );
+    let more = compared(&healthy, &study(1.2, [97, 98, 97]), &rule);
+    assert_eq!(more.outcome(), Outcome::Undecidable);
 }
 
 #[test]
