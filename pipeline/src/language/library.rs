@@ -4,6 +4,7 @@
 //! A collection with a registered schema contains YAML definitions (`engines/NAME.yaml`), which may use `extends:
 //! OTHER`. Any other collection contains texts under their full file names (templates).
 
+mod extend;
 mod mistakes;
 
 use std::cell::{Cell, RefCell};
@@ -19,11 +20,14 @@ use super::diagnostics::{Mistake, Sink, Span};
 use super::disk::UNREADABLE;
 use super::files::Files;
 use super::parse;
-use super::tree::{Key, Node, Value};
+use super::tree::{Node, Value};
 use crate::design::BLOCK;
 use crate::sources::{NamedFile, NamedFiles};
 use crate::stage::{Json, Library, Registry, StageKind, Step};
 use crate::suggest::remedy;
+
+use extend::extend;
+pub(crate) use extend::merge;
 
 pub(crate) struct Layers<'a> {
     root: &'a Node,
@@ -293,14 +297,10 @@ impl<'a> Layers<'a> {
             value: own,
         };
         let schema = self.schemas.get(collection);
-        let merged = schema.map(|schema| {
-            Shape {
-                schema,
-                all: schema,
-            }
-            .merge(&base_node, &own)
-        });
-        Some(merged.unwrap_or_else(|| merge(&base_node, &own)))
+        Some(match schema {
+            Some(schema) => extend(schema, &base_node, &own),
+            None => merge(&base_node, &own),
+        })
     }
 
     /// Returns a definition from the first layer that has it, starting at a given layer.
@@ -483,120 +483,5 @@ impl Library for Layers<'_> {
     fn files(&self) -> NamedFiles {
         let folder = self.folders.first().map_or(Path::new(""), PathBuf::as_path);
         NamedFiles::new(self.sources(), folder, None)
-    }
-}
-
-/// The schema at one place in a definition.
-#[derive(Clone, Copy)]
-struct Shape<'a> {
-    schema: &'a Json,
-    /// The document that references resolve against.
-    all: &'a Json,
-}
-
-impl<'a> Shape<'a> {
-    /// Merges a definition over the one that it extends. If a key selects one of several forms (`program: {installed:
-    /// …}`), a different key replaces the base's form instead of being added to it.
-    fn merge(self, base: &Node, over: &Node) -> Node {
-        let (Value::Map(below), Value::Map(above)) = (&base.value, &over.value) else {
-            return over.clone();
-        };
-        let forms = self.forms();
-        let chosen = |entries: &[(Key, Node)]| -> Vec<String> {
-            let keys = entries.iter().map(|(key, _)| key.text.clone());
-            keys.filter(|key| forms.contains(&key.as_str())).collect()
-        };
-        let (old, new) = (chosen(below), chosen(above));
-        if !new.is_empty() && !old.is_empty() && old != new {
-            return over.clone();
-        }
-        let mut entries = below.clone();
-        for (key, node) in above {
-            match entries.iter_mut().find(|(k, _)| k.text == key.text) {
-                Some((k, below)) => {
-                    let part = self.of(&key.text);
-                    *below =
-                        part.map_or_else(|| merge(below, node), |part| part.merge(below, node));
-                    *k = key.clone();
-                }
-                None => entries.push((key.clone(), node.clone())),
-            }
-        }
-        Node {
-            span: over.span,
-            value: Value::Map(entries),
-        }
-    }
-
-    fn at(self, schema: &'a Json) -> Self {
-        Self { schema, ..self }
-    }
-
-    /// Follows references, and resolves optional values to the value inside.
-    fn variants(self) -> Vec<Self> {
-        if let Some(place) = self.schema["$ref"].as_str() {
-            let target = place.strip_prefix('#').and_then(|p| self.all.pointer(p));
-            return target.map_or_else(Vec::new, |schema| self.at(schema).variants());
-        }
-        let several = ["oneOf", "anyOf"]
-            .iter()
-            .find_map(|key| self.schema[*key].as_array());
-        match several {
-            Some(several) => several
-                .iter()
-                .flat_map(|one| self.at(one).variants())
-                .collect(),
-            None => vec![self],
-        }
-    }
-
-    /// Returns the keys that select the form; empty if there is only one form.
-    fn forms(self) -> Vec<&'a str> {
-        let variants = self.variants();
-        let forms: Vec<&str> = variants
-            .iter()
-            .filter_map(|one| match one.schema["required"].as_array()?.as_slice() {
-                [key] if one.schema["properties"].as_object()?.len() == 1 => key.as_str(),
-                _ => None,
-            })
-            .collect();
-        if variants.len() > 1 {
-            forms
-        } else {
-            Vec::new()
-        }
-    }
-
-    /// Returns the shape below a key.
-    fn of(self, key: &str) -> Option<Self> {
-        self.variants().into_iter().find_map(|one| {
-            let named = one.schema["properties"].get(key);
-            let any = one
-                .schema
-                .get("additionalProperties")
-                .filter(|s| s.is_object());
-            named.or(any).map(|schema| one.at(schema))
-        })
-    }
-}
-
-/// Merges deeply: mappings merge, and everything else is replaced.
-pub(crate) fn merge(base: &Node, over: &Node) -> Node {
-    let (Value::Map(below), Value::Map(above)) = (&base.value, &over.value) else {
-        return over.clone();
-    };
-    let mut entries = below.clone();
-    for (key, node) in above {
-        match entries.iter_mut().find(|(k, _)| k.text == key.text) {
-            Some((k, below)) => {
-                *below = merge(below, node);
-                *k = key.clone();
-            }
-            None => entries.push((key.clone(), node.clone())),
-        }
-    }
-    Node {
-        span: over.span,
-        value: Value::Map(entries),
     }
 }

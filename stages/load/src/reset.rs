@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use apis::{Adapter as _, Delivery, Generation, Sampling};
 use contract::{Api, CacheReset, Counters, OutputMode};
-use net::{Ask, Site};
+use net::{Answer, Ask, Site};
 use pipeline::stage::{Control, Failure};
 use serde_json::json;
 
@@ -133,7 +133,11 @@ fn empty_cache(
         return with(CacheReset::Failed, Some(why));
     }
     let left = match (&counted, hits) {
-        (Ok(_), Ok(hits)) if hits <= 0.0 => {
+        (Ok(counted), Ok(hits)) if hits <= 0.0 => {
+            // A server that caches prompts has counted the second one. Without the counter, nothing is known.
+            if let Some(doubt) = counted.lacks_counter() {
+                return with(CacheReset::Unproven, Some(doubt));
+            }
             let doubt = "a prompt sent twice was computed twice, so the server seems not to \
                 cache prompts";
             return with(CacheReset::NoHits, Some(doubt.to_owned()));
@@ -162,6 +166,13 @@ fn site(target: &Target) -> Result<Site, String> {
         .map_err(|e| e.to_string())
 }
 
+/// Returns whether a server answers that it did not empty its cache. vLLM does so with HTTP 200 while requests hold blocks.
+fn denies(answer: &Answer) -> bool {
+    answer
+        .json()
+        .is_ok_and(|body| body["success"] == json!(false))
+}
+
 struct Cache<'a> {
     site: Site,
     path: &'a str,
@@ -184,7 +195,9 @@ impl Cache<'_> {
         loop {
             control.check()?;
             let refusal = match self.site.ask(&Ask::post(self.path, &json!({})), LIMIT) {
-                Ok(answer) if (200..300).contains(&answer.status) => return Ok(Ok(())),
+                Ok(answer) if (200..300).contains(&answer.status) && !denies(&answer) => {
+                    return Ok(Ok(()));
+                }
                 Ok(answer) => answer.summary(),
                 Err(error) => format!("{}: {error}", self.path),
             };
@@ -260,8 +273,21 @@ impl Counted<'_> {
         }
     }
 
-    /// Returns the total number of prompt tokens, and how many of them were cached. A missing counter has counted
-    /// nothing.
+    /// Returns why the number of cached tokens is unknown, if the server has no such counter.
+    fn lacks_counter(&self) -> Option<String> {
+        let text = self.endpoint.text("text/plain").ok()?;
+        let samples = parse(&text, 0).ok()?.rows;
+        let name = self.cached;
+        (!samples.iter().any(|sample| sample.name == name)).then(|| {
+            format!(
+                "the server has no counter `{name}`: either its cache is off, or the engine's definition names the wrong \
+                 counter in `counters.cached-prompt-tokens`"
+            )
+        })
+    }
+
+    /// Returns the total number of prompt tokens, and how many of them were cached. A counter may appear only once it has
+    /// counted something.
     fn read(&self) -> Result<(f64, f64), String> {
         let samples = parse(&self.endpoint.text("text/plain")?, 0)?.rows;
         let sum = |name: &str| -> f64 {
@@ -315,6 +341,7 @@ mod tests {
         Empties,
         SaysSo,
         Refuses,
+        RefusesWith200,
         CachesNothing,
     }
 
@@ -346,6 +373,9 @@ mod tests {
                             (200, format!("t{{a=\"1\"}} {tokens}\nc {cached}\n"))
                         }
                         "/reset" if does == Does::Refuses => (400, "busy".to_owned()),
+                        "/reset" if does == Does::RefusesWith200 => {
+                            (200, r#"{"success": false}"#.to_owned())
+                        }
                         "/reset" => {
                             if does == Does::Empties {
                                 cache.clear();
@@ -428,6 +458,26 @@ mod tests {
             .unwrap();
         assert_eq!(emptied.how, CacheReset::Failed);
         assert_eq!(emptied.doubt.unwrap(), "/reset answered 400: `busy`");
+        let emptied = Stub::new(Does::RefusesWith200)
+            .empty(&Counters::default())
+            .unwrap();
+        assert_eq!(emptied.how, CacheReset::Failed);
+        assert_eq!(
+            emptied.doubt.unwrap(),
+            "/reset answered 200: `{\"success\": false}`"
+        );
+    }
+
+    #[test]
+    fn a_counter_that_the_server_does_not_have_proves_nothing() {
+        let misnamed = Counters {
+            cached_prompt_tokens: Some("hits".to_owned()),
+            ..counters()
+        };
+        let emptied = Stub::new(Does::Empties).empty(&misnamed).unwrap();
+        assert_eq!(emptied.how, CacheReset::Unproven);
+        let doubt = emptied.doubt.unwrap();
+        assert!(doubt.contains("has no counter `hits`"), "{doubt}");
     }
 
     #[test]

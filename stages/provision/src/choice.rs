@@ -1,21 +1,29 @@
 //! The engines and models that settings name, and whether an engine fits its environment.
 
+use std::path::Path;
+
 use engines::{Engine, Model, Program, Weights};
 use pipeline::suggest::{closest, remedy};
 use pipeline::{Json, Library, Problem, sources};
+use places::Place;
 
 use crate::settings::Named;
 use crate::surroundings::EnvironmentRecipe;
 use crate::venv;
 
-/// Fits an engine to its environment: the pins determine its version.
+/// Fits an engine to its environment: the pins determine its version. On this machine, the path of its program begins at the
+/// experiment's folder.
 pub(crate) fn fit(
     engine: &mut Named<Engine>,
     environment: Option<&EnvironmentRecipe>,
+    place: Option<&Place>,
+    library: &dyn Library,
 ) -> Option<Problem> {
     // The engine's names in registries affect nothing else.
     let distributions = std::mem::take(&mut engine.definition.distributions);
-    let environment = environment?;
+    let Some(environment) = environment else {
+        return locate(engine, place, library);
+    };
     let name = &engine.name;
     let venv = match environment {
         EnvironmentRecipe::Venv(venv) => venv,
@@ -43,6 +51,34 @@ pub(crate) fn fit(
         engine.definition.version = version;
     }
     venv::not_pinned(venv, &distributions, name)
+}
+
+/// Makes the path of an installed program absolute, because it starts in a folder of the store. Returns a problem if the program
+/// is on another machine, where the experiment's folder is not.
+fn locate(
+    engine: &mut Named<Engine>,
+    place: Option<&Place>,
+    library: &dyn Library,
+) -> Option<Problem> {
+    let Program::Installed(path) = &mut engine.definition.launch.program else {
+        return None;
+    };
+    if !path.contains('/') || Path::new(path).is_absolute() {
+        return None;
+    }
+    if place.is_some() {
+        let message = format!(
+            "the engine `{}` starts `{path}`, a path from the experiment's folder, which another machine does not have",
+            engine.name
+        );
+        let hint = "write the absolute path that it has there in `launch.program.installed`";
+        return Some(Problem::at(&["place"], message).hint(hint));
+    }
+    let whole = std::path::absolute(library.path(path));
+    if let Some(whole) = whole.as_deref().ok().and_then(Path::to_str) {
+        whole.clone_into(path);
+    }
+    None
 }
 
 /// Returns a problem if an engine does not define how it takes a draft model.

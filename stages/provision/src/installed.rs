@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use artifacts::Digest;
 use engines::{Engine, Program};
-use pipeline::version_manager::of_version_manager;
+use pipeline::version_manager::{of_version_manager, selection};
 use pipeline::{Failure, Json};
 use serde_json::json;
 
@@ -24,7 +24,8 @@ use crate::surroundings::Brought;
 /// The most bytes of a script's first line.
 const LINE: u64 = 4096;
 
-/// Returns what identifies the program of an engine and the values that it inherits. Empty for an
+/// Returns what identifies the program of an engine and the values that it inherits, with those by which the user chooses a
+/// version if the program is the script of a version manager. Empty for an
 /// engine that is not installed by the user and inherits nothing. A program that comes in an
 /// environment of the study (`brought`) is identified by that environment, which also excludes some
 /// variables.
@@ -37,26 +38,33 @@ pub(crate) fn facets(
     brought: Brought,
 ) -> Result<BTreeMap<String, Json>, Failure> {
     let mut facets = BTreeMap::new();
-    if let Program::Installed(name) = &engine.launch.program
-        && brought == Brought::Nothing
-        && let Some(path) = machine.program(name)
+    let name = match &engine.launch.program {
+        Program::Installed(name) => Some(name.as_str()),
+        // A worker runs in the interpreter on the search path, with the distributions beside it.
+        Program::Python(_) | Program::Worker(_) | Program::WorkerFile(_) => Some("python3"),
+        Program::Packaged(_) | Program::Running(_) => None,
+    };
+    let name = name.filter(|_| brought == Brought::Nothing);
+    let path = name.and_then(|name| machine.program(name));
+    // A launcher's packages are pinned.
+    if let Some(path) = &path
+        && !matches!(engine.launch.program, Program::Python(_))
     {
-        facets.insert("program".to_owned(), identity_of(&path, engine)?);
+        facets.insert("program".to_owned(), identity_of(path, engine)?);
     }
-    // A worker runs in the interpreter on the search path, with the distributions beside it.
-    if engine.is_worker()
-        && brought == Brought::Nothing
-        && let Some(path) = machine.program("python3")
-    {
-        facets.insert("program".to_owned(), identity_of(&path, engine)?);
-    }
-    if !engine.launch.inherit.is_empty() {
+    let chosen = path.map_or_else(Vec::new, |path| engines::read_by_version_manager(&path));
+    let chosen: Vec<String> = chosen
+        .into_iter()
+        .filter(|name| engines::chooses_version(name))
+        .collect();
+    if !engine.launch.inherit.is_empty() || !chosen.is_empty() {
         let kept = |name: &&String| match brought {
             Brought::Nothing => true,
             Brought::Program => !engines::is_kept_out(name),
             Brought::System => places::passes(name),
         };
-        let names: Vec<String> = engine.launch.inherit.iter().filter(kept).cloned().collect();
+        let mut names: Vec<String> = engine.launch.inherit.iter().filter(kept).cloned().collect();
+        names.extend(chosen);
         facets.insert("inherited".to_owned(), inherited(&names));
     }
     Ok(facets)
@@ -149,6 +157,9 @@ fn program(path: &Path) -> io::Result<Json> {
     }
     if packages.is_empty() && is_python(&interpreter) {
         packages = distributions(&interpreter)?;
+    }
+    if let Some(selection) = selection(path)? {
+        identity["selection"] = json!(selection);
     }
     packages.sort();
     packages.dedup();
@@ -312,6 +323,9 @@ mod tests {
         for name in ["torch-3.11.7", "torch-3.12.1"] {
             assert!(all.contains(&json!(name)), "{identity}");
         }
+        // The version that the user chose decides what is started.
+        fs::write(root.join("version"), "3.12.1\n").unwrap();
+        assert_ne!(program(&root.join("shims/python3")).unwrap(), identity);
     }
 
     #[test]

@@ -3,21 +3,28 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use std::{fs, io};
 
-use engines::{Engine, Model, Program, Weights};
+use engines::{
+    Engine, Model, Program, Weights, prepare_environment, set_for_version, states_version,
+};
 use pipeline::{Failure, Job};
 use places::PACKAGES;
+use rustix::io::Errno;
 
 use crate::container::{self, Ready};
 use crate::environment::{LAUNCHER, Recipe};
 use crate::machine::Machine;
-use crate::probe;
+use crate::probe::{self, Unanswered};
 use crate::settings::{Choice, Named, Parameters};
 use crate::venv::{self, Installed};
 use crate::weights;
 
 /// The time in which an installed program must print its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(60);
+
+/// The program that starts files which the kernel does not.
+const SHELL: &str = "/bin/sh";
 
 /// The locations of the prepared files.
 pub(crate) struct Prepared {
@@ -88,7 +95,7 @@ pub(crate) fn prepare(
             (Some(model), Some(path)) => Some(mounted(model, path, "draft")?),
             _ => None,
         };
-        let program = contained(&choice.engine.name, engine, &ready)?;
+        let program = contained(&choice.engine.name, engine, &ready, packages.as_deref())?;
         return Ok(Prepared {
             program,
             packages,
@@ -107,6 +114,7 @@ pub(crate) fn prepare(
             None => python,
         },
         machine,
+        scratch: job.scratch,
     };
     let program = program(&choice.engine.name, engine, &from)?;
     let packages = packages.as_deref().map(text).transpose()?;
@@ -122,7 +130,12 @@ pub(crate) fn prepare(
 }
 
 /// Returns the program of an engine that runs in a container, as it is named inside.
-fn contained(name: &str, engine: &Engine, ready: &Ready) -> Result<Vec<String>, Failure> {
+fn contained(
+    name: &str,
+    engine: &Engine,
+    ready: &Ready,
+    packages: Option<&str>,
+) -> Result<Vec<String>, Failure> {
     match &engine.launch.program {
         Program::Packaged(path) => Ok(vec![format!("{PACKAGES}/{path}")]),
         Program::Python(_) | Program::Worker(_) => {
@@ -134,9 +147,16 @@ fn contained(name: &str, engine: &Engine, ready: &Ready) -> Result<Vec<String>, 
                 let command: Vec<&str> = std::iter::once(program.as_str())
                     .chain(arguments.iter().copied())
                     .collect();
-                ready.answer(&command).map_err(|e| e.to_string())
+                let set = set_for_version(engine, packages);
+                let answer = ready.answer(&command, &set, &engine.launch.inherit);
+                answer.map_err(|e| NoVersion {
+                    why: e.to_string(),
+                    hint: format!(
+                        "does the image provide `{program}`? `launch.program.installed` names another program"
+                    ),
+                })
             };
-            check_version_with(name, engine, program, "the image", &ask)?;
+            check_version_with(name, engine, program, &ask)?;
             Ok(vec![program.clone()])
         }
         Program::WorkerFile(_) | Program::Running(_) => Ok(Vec::new()),
@@ -149,6 +169,8 @@ struct Programs<'a> {
     venv: Option<&'a Path>,
     python: PathBuf,
     machine: &'a Machine,
+    /// The folder in which a program is asked for its version.
+    scratch: &'a Path,
 }
 
 impl Programs<'_> {
@@ -192,36 +214,74 @@ fn program(name: &str, engine: &Engine, from: &Programs<'_>) -> Result<Vec<Strin
         ]),
         Program::Installed(file) => {
             let path = from.installed(file)?;
-            check_version(name, engine, &path, from.venv.is_some())?;
+            check_version(name, engine, &path, from)?;
             Ok(vec![text(&path)?])
         }
         Program::WorkerFile(_) | Program::Running(_) => Ok(Vec::new()),
     }
 }
 
-/// Checks that the declared version is installed, because the version is part of every key.
-fn check_version(name: &str, engine: &Engine, path: &Path, brought: bool) -> Result<(), Failure> {
-    let ask = |arguments: &[&str]| {
-        let mut command = Command::new(path);
-        command.args(arguments);
-        if brought {
-            engines::KEPT_OUT.iter().for_each(|name| {
-                command.env_remove(name);
-            });
-        }
-        Ok(probe::answer(command, VERSION_LIMIT)?)
-    };
-    let shown = path.display().to_string();
-    check_version_with(name, engine, &shown, "it", &ask)
+/// Returns whether a file was not started because it is neither a binary for this machine nor a script with `#!`, such as a
+/// llamafile.
+fn has_no_format(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error())
 }
 
-/// Asks a program for its version; `place` names where the program was found.
+/// A program did not say its version.
+struct NoVersion {
+    why: String,
+    hint: String,
+}
+
+/// Checks that the declared version is installed, because the version is part of every key. The program sees the variables of
+/// the engine, and runs in a folder of the store as the engine does: with others, it could be another version.
+fn check_version(
+    name: &str,
+    engine: &Engine,
+    path: &Path,
+    from: &Programs<'_>,
+) -> Result<(), Failure> {
+    let shown = path.display().to_string();
+    let packages = from.packages.and_then(Path::to_str);
+    let set = set_for_version(engine, packages);
+    let start = |program: &Path| -> io::Result<Command> {
+        fs::create_dir_all(from.scratch)?;
+        let mut command = Command::new(program);
+        prepare_environment(&mut command, path, &engine.launch.inherit, from.venv)?;
+        command.envs(&set).current_dir(from.scratch);
+        Ok(command)
+    };
+    let ask = |arguments: &[&str]| {
+        let words = shell_words(arguments);
+        let wrong = |why: String| NoVersion {
+            why,
+            hint: format!(
+                "is it installed where `{shown}` looks? See what `{shown} {words}` says; \
+                 Benchtrail passes only the variables that the engine gets"
+            ),
+        };
+        let mut command = start(path).map_err(|e| wrong(e.to_string()))?;
+        command.args(arguments);
+        let said = match probe::answer(command, VERSION_LIMIT) {
+            // The engine starts through `execvp`, which leaves such files to a shell.
+            Err(Unanswered::NotStarted { error, .. }) if has_no_format(&error) => {
+                let mut command = start(Path::new(SHELL)).map_err(|e| wrong(e.to_string()))?;
+                command.arg(path).args(arguments);
+                probe::answer(command, VERSION_LIMIT)
+            }
+            said => said,
+        };
+        said.map_err(|unanswered| wrong(unanswered.to_string()))
+    };
+    check_version_with(name, engine, &shown, &ask)
+}
+
+/// Asks a program for its version.
 fn check_version_with(
     name: &str,
     engine: &Engine,
     path: &str,
-    place: &str,
-    ask: &dyn Fn(&[&str]) -> Result<String, String>,
+    ask: &dyn Fn(&[&str]) -> Result<String, NoVersion>,
 ) -> Result<(), Failure> {
     let arguments: Vec<&str> = engine
         .launch
@@ -232,22 +292,11 @@ fn check_version_with(
     if arguments.is_empty() {
         return Ok(());
     }
-    let said = ask(&arguments).map_err(|why| {
-        let failure = Failure::failed(format!(
-            "cannot read the version of {}: {why}",
-            engine.title
-        ));
-        failure.hint(match place {
-            "it" => format!(
-                "is it installed where `{path}` looks? See what `{path} {}` says",
-                shell_words(&arguments)
-            ),
-            place => format!(
-                "does {place} provide `{path}`? `launch.program.installed` names another program"
-            ),
-        })
+    let said = ask(&arguments).map_err(|NoVersion { why, hint }| {
+        let title = &engine.title;
+        Failure::failed(format!("cannot read the version of {title}: {why}")).hint(hint)
     })?;
-    if contains_version(&said, &engine.version) {
+    if states_version(&said, &engine.version) {
         return Ok(());
     }
     if said.trim().is_empty() {
@@ -302,21 +351,6 @@ fn version_in(text: &str) -> Option<&str> {
         })
 }
 
-/// Returns whether a text contains this version, and not only a longer one that contains it.
-fn contains_version(text: &str, version: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '+';
-    text.match_indices(version).any(|(at, matched)| {
-        let before = text[..at].chars().next_back();
-        let after = text[at + matched.len()..].chars().next();
-        // `v1.2` is version 1.2, and a sentence may end after it.
-        !before.is_some_and(|c| c.is_ascii_digit() || c == '.')
-            && !after.is_some_and(|c| is_part(c) && c != '.')
-            && !text[at + matched.len()..]
-                .strip_prefix('.')
-                .is_some_and(|r| r.starts_with(|c: char| c.is_ascii_digit()))
-    })
-}
-
 pub(crate) fn text(path: &Path) -> Result<String, Failure> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| Failure::failed(format!("the path {} is not Unicode", path.display())))
@@ -326,47 +360,33 @@ pub(crate) fn text(path: &Path) -> Result<String, Failure> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_version_is_found_whole() {
-        for said in ["0.32.0", "vllm v0.32.0\n", "version 0.32.0.", "(0.32.0)"] {
-            assert!(contains_version(said, "0.32.0"), "{said}");
-        }
-        for said in [
-            "10.32.0",
-            "0.32.01",
-            "0.32.0.1",
-            "0.32.0rc1",
-            "0.32.0+cpu",
-            "",
-        ] {
-            assert!(!contains_version(said, "0.32.0"), "{said}");
-        }
-    }
-
-    fn installed(version: &str) -> Engine {
+    fn installed(version: &str, script: &str) -> Engine {
         Engine::from_json(&serde_json::json!({
             "title": "Shell", "version": version,
             "launch": {
                 "program": {"installed": "sh"}, "arguments": ["{port}"],
-                "version-arguments": ["-c", "echo shell 5.1.2"],
+                "environment": {"ADDRESS": "{host}:{port}"},
+                "version-arguments": ["-c", script],
             },
         }))
         .unwrap()
     }
 
+    fn check(engine: &Engine, scratch: &Path) -> Result<Vec<String>, Failure> {
+        let from = Programs {
+            packages: None,
+            venv: None,
+            python: "python3".into(),
+            machine: Machine::here(),
+            scratch,
+        };
+        program("shell", engine, &from)
+    }
+
     #[test]
     fn an_installed_engine_must_be_the_version_declared() {
-        let machine = Machine::here();
-        let check = |version| {
-            let engine = installed(version);
-            let from = Programs {
-                packages: None,
-                venv: None,
-                python: "python3".into(),
-                machine,
-            };
-            program("shell", &engine, &from)
-        };
+        let folder = tempfile::tempdir().unwrap();
+        let check = |version| check(&installed(version, "echo shell 5.1.2"), folder.path());
         assert!(check("5.1.2").is_ok());
         let failure = check("5.1").unwrap_err();
         assert_eq!(
@@ -377,6 +397,38 @@ mod tests {
             failure.hint.unwrap(),
             "to measure the version you have, add these lines to the experiment and write \
              `engine: my-shell`:\nengines:\n  my-shell:\n    extends: shell\n    version: \"5.1.2\""
+        );
+    }
+
+    #[test]
+    fn a_program_is_asked_for_its_version_with_the_variables_and_the_folder_of_the_engine() {
+        let folder = tempfile::tempdir().unwrap();
+        let scratch = folder.path().canonicalize().unwrap().join("scratch");
+        let script = "echo 5.1.2 $ADDRESS $PWD";
+        let failure = check(&installed("9.9.9", script), &scratch).unwrap_err();
+        let said = format!("`5.1.2 127.0.0.1:1 {}`", scratch.display());
+        assert!(failure.reason.ends_with(&said), "{failure}");
+        // Cargo sets many variables for the test itself.
+        let script = "if env | grep -q ^CARGO_; then echo leaked; else echo 5.1.2; fi";
+        assert!(check(&installed("5.1.2", script), &scratch).is_ok());
+    }
+
+    #[test]
+    fn a_program_that_only_a_shell_starts_says_its_version() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("server");
+        // Without a first line `#!`, as a llamafile.
+        fs::write(&path, "echo \"5.1.2 $1 $ADDRESS\"\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut engine = installed("5.1.2", "");
+        engine.launch.program = Program::Installed(text(&path).unwrap());
+        assert!(check(&engine, folder.path()).is_ok());
+        engine.version = "5.1.3".to_owned();
+        let failure = check(&engine, folder.path()).unwrap_err();
+        assert!(
+            failure.reason.ends_with("`5.1.2 -c 127.0.0.1:1`"),
+            "{failure}"
         );
     }
 

@@ -43,7 +43,7 @@ impl StageKind for Provision {
     }
 
     fn semantic_version(&self) -> u32 {
-        2
+        3
     }
 
     fn class(&self) -> Class {
@@ -79,12 +79,12 @@ impl StageKind for Provision {
             .environment
             .map(|environment| environment.canonical(library, &mut problems));
         let mut engines = engine_chain(&settings.engine, library, &mut problems);
+        let mut place = settings.place;
         if problems.is_empty() {
             for engine in &mut engines {
-                problems.extend(fit(engine, environment.as_ref()));
+                problems.extend(fit(engine, environment.as_ref(), place.as_ref(), library));
             }
         }
-        let mut place = settings.place;
         if let Some(Err(wrong)) = place.as_mut().map(|place| place.pin(library)) {
             problems.extend(wrong.into_iter().map(|problem| {
                 Problem {

@@ -4,8 +4,9 @@
 mod yaml;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use pipeline::{Json, Library, StageKind, Step};
+use pipeline::{Json, Library, NoFiles, Options, Registry, StageKind, Step, load_text};
 use provision::Provision;
 use serde_json::json;
 
@@ -259,4 +260,88 @@ fn of_a_server_that_runs_already_only_the_machine_that_loads_it_is_known() {
     assert_eq!(facets["host"], "not known: the server runs already");
     let here = Provision.facets(&canonical(&Definitions::shipped()));
     assert!(here.is_ok_and(|f| f.contains_key("cpu_model") && !f.contains_key("client_cpu_model")));
+}
+
+#[test]
+fn the_relative_path_of_a_program_begins_at_the_experiments_folder() {
+    let with = |path: &str, more: Json| {
+        let mut library = Definitions::shipped();
+        library.engine("vllm")["launch"]["program"] = json!({ "installed": path });
+        let mut settings = json!({"engine": "vllm", "model": "smollm2-135m-instruct"});
+        for (key, value) in more.as_object().unwrap() {
+            settings[key] = value.clone();
+        }
+        Provision.canonical(&settings, &library)
+    };
+    let program = |path: &str, more: Json| {
+        let parameters = with(path, more).unwrap();
+        let program = &parameters["engines"][0]["definition"]["launch"]["program"]["installed"];
+        program.as_str().unwrap().to_owned()
+    };
+    let here = std::env::current_dir().unwrap();
+    let whole = here.join(".venv/bin/python3");
+    assert_eq!(
+        program("./.venv/bin/python3", json!({})),
+        whole.to_str().unwrap()
+    );
+    for path in ["python3", "/opt/venv/bin/python3"] {
+        assert_eq!(program(path, json!({})), path);
+    }
+    let image = json!({"environment": {"container": {"image": "vllm/vllm-openai:v0.32.0"}}});
+    assert_eq!(program("./server", image), "./server");
+    let there = json!({"place": {"ssh": {"host": "gpu-box"}}});
+    let problems = with("./server", there).unwrap_err();
+    assert!(
+        problems[0].message.contains("another machine"),
+        "{problems:?}"
+    );
+}
+
+/// Returns the canonical definition of an engine that an experiment defines, or the mistakes.
+fn defined(engine: &str) -> Result<Json, String> {
+    let registry = Registry {
+        kinds: vec![Box::new(Provision)],
+        shipped: engines::shipped(),
+        collections: engines::collections(),
+    };
+    let text = format!(
+        "experiment: x\nseed: 1\nengines:\n  mine: {engine}\nstages:\n  a: {{kind: provision, engine: mine, model: \
+         smollm2-135m-instruct}}\n"
+    );
+    let file = Path::new("/study/x.yaml");
+    let experiment = load_text(&text, file, &registry, &Options::default(), &NoFiles);
+    let experiment = experiment.map_err(|e| e.to_string())?;
+    Ok(experiment.stages.raw[0].parameter_sets[0]["engines"][0]["definition"].clone())
+}
+
+#[test]
+fn an_entry_of_an_extended_definition_is_removed_with_null() {
+    let mine = defined("{extends: ollama, probe: {model-digest: null}, settings: {vulkan: null}}")
+        .unwrap();
+    let names = |key: &str| -> Vec<String> {
+        let entries = mine[key].as_object().unwrap();
+        entries.keys().cloned().collect()
+    };
+    assert_eq!(names("probe"), ["version"]);
+    assert!(!names("settings").contains(&"vulkan".to_owned()));
+    assert!(names("settings").contains(&"num-parallel".to_owned()));
+}
+
+#[test]
+fn a_running_server_may_extend_every_shipped_engine_and_inherits_nothing_about_its_start() {
+    let shipped = engines::shipped().into_iter();
+    for engine in shipped.filter(|one| one.collection == "engines") {
+        let program = "launch: {program: {running: \"http://127.0.0.1:8000\"}}";
+        let text = format!("{{extends: {}, {program}}}", engine.name);
+        let mine = defined(&text).unwrap_or_else(|e| panic!("{}: {e}", engine.name));
+        assert!(mine.get("settings").is_none(), "{mine}");
+        assert_eq!(mine["requires"], json!({}), "{mine}");
+    }
+    let own =
+        "{extends: vllm, launch: {program: {running: \"http://127.0.0.1:8000\"}, arguments: [-x]}}";
+    let mistakes = defined(own).unwrap_err();
+    assert!(
+        mistakes.contains("a running server takes neither arguments nor settings"),
+        "{mistakes}"
+    );
 }

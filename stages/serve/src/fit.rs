@@ -4,8 +4,15 @@ use engines::{Engine, resolve, stands_for_setting};
 use pipeline::suggest::{closest, nearest};
 use pipeline::{Json, Library, Needed, Problem, Step};
 
+use crate::group;
+
+/// The remedy for an engine that needs other servers.
+pub(crate) const IN_A_GROUP: &str =
+    "start it in a group: give the stage `roles`, and connect this one by `peers`";
+
 /// Checks the settings against the engine that the provision stage names. An engine that stands in for it may accept
-/// settings that the first one does not. The roles of a group state their own needs.
+/// settings that the first one does not. The roles of a group state their own needs. An engine that needs other servers must be
+/// in a group.
 pub(crate) fn fits(
     parameters: &Json,
     needs: &[Needed<'_>],
@@ -17,7 +24,12 @@ pub(crate) fn fits(
         return Err(vec![Problem::at(&["needs"], message).hint(hint)]);
     };
     if !parameters["roles"].is_null() {
-        return Ok(());
+        let roles = serde_json::from_value(parameters["roles"].clone()).unwrap_or_default();
+        let problems = group::connections(&roles, needs);
+        return match problems.is_empty() {
+            true => Ok(()),
+            false => Err(problems),
+        };
     }
     let given = parameters["settings"]
         .as_object()
@@ -40,6 +52,9 @@ pub(crate) fn fits(
         let Ok(engine) = Engine::from_json(&named["definition"]) else {
             return Ok(());
         };
+        if let Some(message) = group::needs_others(&engine.title, &engine) {
+            return Err(vec![Problem::at(&[], message).hint(IN_A_GROUP)]);
+        }
         match resolve(&engine.settings, &given) {
             Ok(_) => return Ok(()),
             Err(problems) => {
@@ -67,15 +82,12 @@ pub(crate) fn engines_of(library: &dyn Library) -> Vec<Engine> {
         .collect()
 }
 
-/// Returns whether a definition that is itself wrong has a setting of this name. What is wrong with it is reported; that
-/// nothing has the setting would follow from it.
-pub(crate) fn in_a_wrong_definition(setting: &str, library: &dyn Library) -> bool {
+/// Returns whether a definition of an engine is wrong, which is reported. It may have any setting: that nothing has the setting
+/// could follow from it.
+pub(crate) fn a_definition_is_wrong(library: &dyn Library) -> bool {
     let names = library.names("engines");
-    let mut definitions = names
-        .iter()
-        .filter_map(|name| library.find("engines", name));
-    definitions
-        .any(|json| json["settings"].get(setting).is_some() && Engine::from_json(&json).is_err())
+    let mut definitions = names.iter().map(|name| library.find("engines", name));
+    definitions.any(|json| json.is_none_or(|json| Engine::from_json(&json).is_err()))
 }
 
 /// Returns the remedy for a key of the stage that some engine has as a setting.
@@ -95,6 +107,9 @@ pub(crate) fn setting_meant(key: &str, value: &Json, library: &dyn Library) -> O
 
 /// Finds settings that no engine has, for use when the engine is unknown.
 fn of_no_engine(given: &serde_json::Map<String, Json>, library: &dyn Library) -> Vec<Problem> {
+    if a_definition_is_wrong(library) {
+        return Vec::new();
+    }
     let engines = engines_of(library);
     let settings = || engines.iter().flat_map(|e| e.settings.keys());
     let unknown = given

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use artifacts::Store;
 use contract::{LiveMember, RoleDescriptor, ServerDescriptor, ServerStart};
-use engines::{Peer, PeerArguments, uses_side_port};
+use engines::{Engine, Peer, PeerArguments, uses_side_port};
 use pipeline::process::Spawner;
 use pipeline::suggest::remedy;
-use pipeline::{Done, Effect, Failure, Input, Job, Json, Lease, Output, Problem};
+use pipeline::{Done, Effect, Failure, Input, Job, Json, Lease, Needed, Output, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -190,7 +190,9 @@ impl<'a> Plan<'a> {
             let input = environment(name, &role, inputs)?;
             let part = Part::of(Some(input), &json!(role.settings), store)
                 .map_err(|failure| of_role(name, failure))?;
-            connected(name, &role, &part)?;
+            if let Some((message, hint)) = disconnected(name, &role, &part.engine) {
+                return Err(Failure::failed(message).hint(hint));
+            }
             have_side_ports(name, &role, &part, &roles)?;
             if part.running() > 0 && part.running() != role.count as usize {
                 let message = format!(
@@ -336,6 +338,10 @@ impl<'a> Plan<'a> {
                     continue;
                 };
                 let arguments = planned.part.engine.launch.peers.get(slot);
+                // Servers that find each other get no address from here.
+                if arguments.is_some_and(|arguments| arguments.each.is_empty()) {
+                    continue;
+                }
                 let by_side_port = arguments.is_some_and(PeerArguments::name_side_ports);
                 home.reaches(&planned.name, (&its.name, its_home), by_side_port)?;
             }
@@ -455,34 +461,56 @@ fn environment<'a>(name: &str, role: &Role, inputs: &'a [Input]) -> Result<&'a I
     }
 }
 
-/// Checks that an engine receives the roles that its definition requires, and no others.
-fn connected(name: &str, role: &Role, part: &Part<'_>) -> Result<(), Failure> {
-    let slots: BTreeSet<&String> = part.engine.launch.peers.keys().collect();
+/// Returns the first problem of a role whose engine does not get the roles that its definition requires, or gets others: the
+/// message and the remedy.
+fn disconnected(name: &str, role: &Role, engine: &Engine) -> Option<(String, String)> {
+    let slots: BTreeSet<&String> = engine.launch.peers.keys().collect();
     let given: BTreeSet<&String> = role.peers.keys().collect();
-    let title = &part.engine.title;
+    let title = &engine.title;
     if let Some(slot) = given.difference(&slots).next() {
         let message = format!("the role `{name}` connects `{slot}`, which {title} does not take");
         let hint = remedy(slot, "peers", slots.iter().map(|s| s.as_str()));
-        return Err(Failure::failed(message).hint(hint));
+        return Some((message, hint));
     }
-    let required = |slot: &&&String| !part.engine.launch.peers[**slot].optional;
-    let mut missing = slots.difference(&given);
+    let required = |slot: &&&String| !engine.launch.peers[**slot].optional;
     let missing = match given.is_empty() {
-        true => missing.next(),
-        false => missing.find(required),
+        true => slots.iter().next(),
+        false => slots.iter().filter(|s| !given.contains(*s)).find(required),
     };
-    let Some(slot) = missing else {
-        return Ok(());
+    let slot = missing?;
+    let needs = match given.is_empty() {
+        true => needs_others(&format!("{title}, the role `{name}`,"), engine)?,
+        false => format!("{title}, the role `{name}`, needs the other servers as `{slot}`"),
     };
-    let all = match given.is_empty() {
-        true => slots.iter().map(|slot| format!("`{slot}`")).collect(),
-        false => vec![format!("`{slot}`")],
+    Some((needs, format!("add `peers: {{{slot}: ROLE}}` to the role")))
+}
+
+/// Returns the sentence that an engine needs other servers, which begins with `who`; `None` if it needs none.
+pub(crate) fn needs_others(who: &str, engine: &Engine) -> Option<String> {
+    let slots: Vec<String> = engine
+        .launch
+        .peers
+        .keys()
+        .map(|slot| format!("`{slot}`"))
+        .collect();
+    let all = pipeline::suggest::any_of(&slots);
+    (!slots.is_empty()).then(|| format!("{who} needs the other servers as {all}"))
+}
+
+/// Checks while planning that each role is connected as its engine requires. The definition is that of the first engine in the
+/// environment of the role.
+pub(crate) fn connections(roles: &BTreeMap<String, Role>, needs: &[Needed<'_>]) -> Vec<Problem> {
+    let stages = || needs.iter().filter(|needed| needed.kind == "provision");
+    let problem_of = |(name, role): (&String, &Role)| {
+        let stage = match &role.provision {
+            Some(wanted) => stages().find(|needed| needed.stage == wanted),
+            None => stages().next().filter(|_| stages().count() == 1),
+        };
+        let engine = Engine::from_json(&stage?.parameters["engines"][0]["definition"]).ok()?;
+        let (message, hint) = disconnected(name, role, &engine)?;
+        Some(Problem::at(&["roles", name, "peers"], message).hint(hint))
     };
-    let message = format!(
-        "{title}, the role `{name}`, needs the other servers as {}",
-        pipeline::suggest::any_of(&all)
-    );
-    Err(Failure::failed(message).hint(format!("add `peers: {{{slot}: ROLE}}` to the role")))
+    roles.iter().filter_map(problem_of).collect()
 }
 
 /// Checks that the servers behind a router listen on the second port that it is given.

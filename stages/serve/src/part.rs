@@ -1,6 +1,7 @@
 //! What one server starts from: an engine with its settings in a prepared environment.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use artifacts::Store;
@@ -123,10 +124,13 @@ impl<'a> Part<'a> {
         };
         let rendered = render(&self.engine, &self.settings, &paths);
         let inherited = |name: &&String| live.venv.is_none() || !engines::is_kept_out(name);
+        let inherits = launch.inherit.iter().filter(inherited).cloned();
+        let program = live.bin.first().map_or(Path::new(""), Path::new);
+        let of_manager = engines::read_by_version_manager(program);
         let worker = LiveWorker {
             program: live.bin.into_iter().chain(rendered.arguments).collect(),
             environment: rendered.environment,
-            inherits: launch.inherit.iter().filter(inherited).cloned().collect(),
+            inherits: inherits.chain(of_manager).collect(),
             venv: live.venv.clone(),
             model_path: live.model_path,
             settings: self.settings.clone(),

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use contract::{Exporter, Telling};
-use engines::Engine;
+use engines::{Engine, states_version};
 use net::{Ask, Site, SiteError};
 use pipeline::{Failure, Json};
 
@@ -52,7 +52,9 @@ pub(crate) fn probe(engine: &Engine, site: &Site) -> Result<BTreeMap<String, Jso
         facts.insert(name.clone(), crate::ready::masked(value.clone(), site));
     }
     match facts.get(VERSION).map(text) {
-        Some(version) if engine.version != UNKNOWN && !version.contains(&engine.version) => {
+        Some(version)
+            if engine.version != UNKNOWN && !states_version(&version, &engine.version) =>
+        {
             let declared = &engine.version;
             Err(Failure::failed(format!(
                 "{} {declared} is declared, but the server reports {version}",

@@ -5,13 +5,13 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use contract::LiveEnvironment;
-use engines::{Engine, Rendered};
+use engines::{Engine, Log, Rendered, prepare_environment};
 use net::Secrets;
 use pipeline::enclosure::Enclosure;
 use pipeline::lease::LeaseFile;
@@ -20,9 +20,6 @@ use pipeline::process::{Spawner, stat, stop};
 use pipeline::{CellStatus, Failure, Job, Media, Output};
 use places::Containment;
 use regex_lite::Regex;
-
-/// The variables that every engine inherits.
-const INHERITED: [&str; 3] = ["HOME", "PATH", "TMPDIR"];
 
 /// The time in which an engine that refuses connections must end.
 const ENDING: Duration = Duration::from_secs(10);
@@ -39,8 +36,7 @@ pub(crate) struct Process {
     log: PathBuf,
     /// Kept open so that the log stays readable even if its folder is removed.
     reader: File,
-    error_marks: Vec<String>,
-    aftermath: Vec<String>,
+    marks: Log,
     /// Replacements for local paths, because a log is published.
     masks: Vec<(String, &'static str)>,
     /// What the engine may inherit and its log must not repeat.
@@ -106,7 +102,8 @@ impl Process {
         command.args(arguments);
         match (hanging, &container) {
             (Hanging::OnUs(_), None) => {
-                prepare_environment(&mut command, &engine.launch.inherit, live.venv.as_deref())
+                let (program, inherit) = (Path::new(executable), &engine.launch.inherit);
+                prepare_environment(&mut command, program, inherit, live.venv.as_deref())
                     .map_err(|e| trouble("its environment", e))?;
                 command.envs(&rendered.environment).stdin(Stdio::null());
             }
@@ -145,8 +142,7 @@ impl Process {
             child,
             log: path,
             reader,
-            error_marks: engine.log.errors.clone(),
-            aftermath: engine.log.aftermath.clone(),
+            marks: engine.log.clone(),
             masks: masks(job.store.root(), live),
             secrets: Secrets::of_this_process(),
             // Invalid expressions were refused when the definition was read.
@@ -274,11 +270,7 @@ impl Process {
     pub(crate) fn last_words(&mut self) -> String {
         let text = uncoloured(&self.log_text());
         let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
-        let has = |line: &str, texts: &[String]| texts.iter().any(|t| line.contains(t.as_str()));
-        let marked = lines
-            .iter()
-            .rfind(|l| has(l, &self.error_marks) && !has(l, &self.aftermath));
-        let quoted = match marked {
+        let quoted = match self.marks.last_error(&text) {
             Some(line) => line.trim().to_owned(),
             None => {
                 let last = &lines[lines.len().saturating_sub(QUOTED_LINES)..];
@@ -384,33 +376,6 @@ pub(crate) enum Hanging<'a> {
     OnUs(Option<&'a Contained>),
     /// On a pipe: the child represents a process on another host, which ends when the pipe to it closes.
     OnAPipe,
-}
-
-/// Gives a command only the variables that an engine inherits.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "an engine inherits the variables in its definition"
-)]
-pub(crate) fn prepare_environment(
-    command: &mut Command,
-    inherit: &[String],
-    venv: Option<&Path>,
-) -> io::Result<()> {
-    command.env_clear();
-    let all = INHERITED.iter().copied();
-    let all = all.chain(inherit.iter().map(String::as_str));
-    for name in all.filter(|name| venv.is_none() || !engines::is_kept_out(name)) {
-        if let Some(value) = std::env::var_os(name) {
-            command.env(name, value);
-        }
-    }
-    if let Some(venv) = venv {
-        let outside = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::iter::once(venv.join("bin")).chain(std::env::split_paths(&outside));
-        let path = std::env::join_paths(folders).map_err(io::Error::other)?;
-        command.env("PATH", path).env("VIRTUAL_ENV", venv);
-    }
-    Ok(())
 }
 
 /// Returns the paths that a log must not contain, longest first, with their replacements.

@@ -20,6 +20,12 @@ const FAILING_LIMIT: Duration = match cfg!(test) {
     false => Duration::from_secs(10),
 };
 
+/// How long a server that was just started may list other models, before it counts as another server.
+const OTHER_LIMIT: Duration = match cfg!(test) {
+    true => Duration::from_millis(300),
+    false => Duration::from_secs(5),
+};
+
 /// The reason why a server did not become ready.
 #[derive(Debug, PartialEq)]
 pub(crate) enum NotReady<E> {
@@ -97,8 +103,7 @@ pub(crate) fn wait<E>(wanted: &Wanted<'_>, watch: &mut Watch<'_, E>) -> Result<R
         };
     }
     if let Some(path) = &endpoints.models {
-        let answer = poll(wanted, ("models", path), None, deadline, watch)?;
-        ready.model = listed(wanted, &answer)?;
+        ready.model = await_model(wanted, path, deadline, watch)?;
         ready.listed = Some(Instant::now());
     }
     if wanted.proof == Readiness::Models {
@@ -183,7 +188,54 @@ fn poll<E>(
     }
 }
 
-fn listed<E>(wanted: &Wanted<'_>, answer: &Answer) -> Result<String, NotReady<E>> {
+/// Repeats the request for the list of models until the list names the model. A server that was just started may fill its list
+/// later, such as one whose workers register with it. It is another server if it lists other models for [`OTHER_LIMIT`].
+fn await_model<E>(
+    wanted: &Wanted<'_>,
+    path: &str,
+    deadline: Instant,
+    watch: &mut Watch<'_, E>,
+) -> Result<String, NotReady<E>> {
+    let mut others: Option<(String, Instant)> = None;
+    loop {
+        let answer = poll(wanted, ("models", path), None, deadline, watch)?;
+        let reason = match listed(wanted, &answer)? {
+            Listed::Model(name) => return Ok(name),
+            Listed::Nothing(reason) if wanted.stage_of_life == Life::Starting => {
+                others = None;
+                reason
+            }
+            Listed::Others(reason) if wanted.stage_of_life == Life::Starting => {
+                let first = others.take().filter(|(before, _)| *before == reason);
+                let since = first.map_or_else(Instant::now, |(_, since)| since);
+                if since.elapsed() > OTHER_LIMIT {
+                    return Err(NotReady::OtherModel(reason));
+                }
+                others = Some((reason.clone(), since));
+                reason
+            }
+            Listed::Nothing(reason) | Listed::Others(reason) => {
+                return Err(NotReady::OtherModel(reason));
+            }
+        };
+        if Instant::now() + POLL >= deadline {
+            return Err(NotReady::Late(reason));
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// What a list of models says about the model.
+enum Listed {
+    /// It names the model, under this name.
+    Model(String),
+    /// It is empty; holds the reason for a message.
+    Nothing(String),
+    /// It names only other models; holds the reason for a message.
+    Others(String),
+}
+
+fn listed<E>(wanted: &Wanted<'_>, answer: &Answer) -> Result<Listed, NotReady<E>> {
     let list = answer
         .json()
         .map_err(|e| NotReady::Wrong(format!("the model list is {e}")))?;
@@ -198,17 +250,19 @@ fn listed<E>(wanted: &Wanted<'_>, answer: &Answer) -> Result<String, NotReady<E>
         .iter()
         .find(|name| served.contains(&name.as_str()))
     {
-        Some(name) => Ok(name.clone()),
+        Some(name) => Ok(Listed::Model(name.clone())),
         None => {
             let mut names: Vec<&str> = wanted.models.iter().map(String::as_str).collect();
             names.dedup();
             let names = pipeline::suggest::either(&names);
-            Err(NotReady::OtherModel(if served.is_empty() {
-                format!("the server at this address lists no model, and so not {names}")
+            Ok(if served.is_empty() {
+                let reason = "the server at this address lists no model, and so not";
+                Listed::Nothing(format!("{reason} {names}"))
             } else {
                 let served = wanted.site.mask(&served.join("`, `"));
-                format!("the server at this address serves `{served}`, not {names}")
-            }))
+                let reason = format!("the server at this address serves `{served}`, not {names}");
+                Listed::Others(reason)
+            })
         }
     }
 }
@@ -552,19 +606,49 @@ mod tests {
         assert_eq!(reason, "/v1/models answered 301 without a body, a redirect");
     }
 
+    const OTHER: &str = r#"{"data":[{"id":"other"}]}"#;
+
     #[test]
     fn a_server_of_another_model_is_refused() {
-        let script = vec![
-            ("/health", vec![(200, "")]),
-            ("/v1/models", vec![(200, r#"{"data":[{"id":"other"}]}"#)]),
-        ];
-        let Err(NotReady::OtherModel(reason)) = wait_for(script, LONG) else {
+        let script = || {
+            vec![
+                ("/health", vec![(200, "")]),
+                ("/v1/models", vec![(200, OTHER)]),
+            ]
+        };
+        for life in [Life::Starting, Life::Running] {
+            let Err(NotReady::OtherModel(reason)) = wait_as(life, script(), LONG) else {
+                panic!("it was taken")
+            };
+            assert_eq!(
+                reason,
+                "the server at this address serves `other`, not `tiny`"
+            );
+        }
+    }
+
+    #[test]
+    fn a_server_that_was_just_started_may_list_its_model_later() {
+        let none = r#"{"data":[]}"#;
+        let script = |list| {
+            vec![
+                ("/health", vec![(200, "")]),
+                ("/v1/models", list),
+                ("/v1/completions", vec![(200, TOKEN)]),
+            ]
+        };
+        let list = || vec![(200, none), (200, OTHER), (200, none), (200, MODELS)];
+        assert_eq!(wait_for(script(list()), LONG), Ok("tiny".to_owned()));
+        let Err(NotReady::Late(reason)) =
+            wait_for(script(vec![(200, none)]), Duration::from_millis(200))
+        else {
             panic!("it was taken")
         };
-        assert_eq!(
-            reason,
-            "the server at this address serves `other`, not `tiny`"
-        );
+        assert!(reason.contains("lists no model"), "{reason}");
+        assert!(matches!(
+            wait_as(Life::Running, script(list()), LONG),
+            Err(NotReady::OtherModel(_))
+        ));
     }
 
     #[test]
@@ -583,7 +667,7 @@ mod tests {
             models: &models,
             limit: LONG,
             proof: Readiness::Token,
-            stage_of_life: Life::Starting,
+            stage_of_life: Life::Running,
         };
         let ready: Result<Ready, NotReady<()>> = wait(&wanted, &mut |_| Ok(()));
         assert_eq!(

@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use engines::prepare_environment;
 use pipeline::enclosure::Enclosure;
 use pipeline::lease::Leases;
 use pipeline::process::{Spawner, stop};
 use places::{ContainerError, Containment, Heard, Inside, SILENCE, container_name, listen};
 use serde::{Deserialize, Serialize};
 
-use crate::process::{Contained, await_own_group, prepare_environment};
+use crate::process::{Contained, await_own_group};
 
 /// The subfolder of the host's folder with files that name the running engines.
 pub(crate) const RUNNING: &str = "running";
@@ -77,7 +78,8 @@ pub fn run_order(
     command.args(arguments);
     // The client of a container runtime needs the user's full environment.
     if contained.is_none() {
-        prepare_environment(&mut command, &order.inherit, order.venv.as_deref())?;
+        let (program, venv) = (Path::new(program), order.venv.as_deref());
+        prepare_environment(&mut command, program, &order.inherit, venv)?;
         command.envs(&order.environment);
     }
     command.current_dir(scratch.path()).stdin(Stdio::null());

@@ -232,14 +232,10 @@ fn read(parameters: &Json) -> Result<Settings, Failure> {
 
 /// Refuses an engine that needs other servers.
 fn alone(part: &Part<'_>) -> Result<(), Failure> {
-    let Some(slot) = part.engine.launch.peers.keys().next() else {
-        return Ok(());
-    };
-    let title = &part.engine.title;
-    Err(
-        Failure::failed(format!("{title} needs the other servers as `{slot}`"))
-            .hint("start it in a group: give the stage `roles`, and connect this one by `peers`"),
-    )
+    match group::needs_others(&part.engine.title, &part.engine) {
+        Some(message) => Err(Failure::failed(message).hint(fit::IN_A_GROUP)),
+        None => Ok(()),
+    }
 }
 
 /// Returns how to reach a server.
@@ -294,7 +290,7 @@ fn early_problems(
             .filter_map(|e| e.settings.get(name))
             .collect();
         // Reported with the engine's name (see `fits`), or with the definition.
-        let elsewhere = at.is_empty() || fit::in_a_wrong_definition(name, library);
+        let elsewhere = at.is_empty() || fit::a_definition_is_wrong(library);
         if takers.is_empty() && elsewhere {
             continue;
         }

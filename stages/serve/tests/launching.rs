@@ -45,6 +45,10 @@ fn main() -> ExitCode {
         ),
         ("a_program_that_does_not_exist_is_reported", no_program),
         (
+            "a_router_without_the_servers_behind_it_is_reported_while_planning",
+            lonely_router,
+        ),
+        (
             "a_wrong_setting_is_reported_before_anything_starts",
             wrong_setting,
         ),
@@ -744,6 +748,12 @@ fn lacking_setting() {
         "no engine has a setting `slotss`"
     );
 
+    // It may be what a wrong definition has.
+    let mut wrong = stub("-");
+    wrong["settings"]["slots"]["default"] = json!("many");
+    let silent = serve().fits(&json!({"settings": {"slotss": 8}}), &unknown, &One(wrong));
+    assert_eq!(silent, Ok(()));
+
     let problems = serve()
         .fits(&json!({"settings": {}}), &[], &library)
         .unwrap_err();
@@ -751,4 +761,37 @@ fn lacking_setting() {
         problems[0].message,
         "a server needs an engine, but this stage does not need one"
     );
+}
+
+fn lonely_router() {
+    let mut router = stub("-");
+    router["launch"]["peers"] =
+        json!({"decode": {"each": ["{url}"], "optional": true}, "workers": {}});
+    let provisioned = json!({"engines": [{"name": "stub", "definition": router}]});
+    let needs = [pipeline::Needed {
+        stage: "machine",
+        kind: "provision",
+        parameters: &provisioned,
+        needs: Vec::new(),
+    }];
+    let library = One(router.clone());
+    let said = |parameters: Json| {
+        let problems = serve().fits(&parameters, &needs, &library).err();
+        let problems = problems.into_iter().flatten();
+        problems.map(|p| p.message).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        said(json!({"settings": {}})),
+        ["Stub needs the other servers as `decode` or `workers`"]
+    );
+    let roles = |peers: Json| json!({"settings": {}, "roles": {"front": {"peers": peers}, "one": {"peers": {"workers": "front"}}}});
+    assert_eq!(
+        said(roles(json!({}))),
+        ["Stub, the role `front`, needs the other servers as `decode` or `workers`"]
+    );
+    assert_eq!(
+        said(roles(json!({"decode": "one"}))),
+        ["Stub, the role `front`, needs the other servers as `workers`"]
+    );
+    assert!(said(roles(json!({"workers": "one"}))).is_empty());
 }

@@ -112,8 +112,13 @@ impl Ready {
         Ok(inside)
     }
 
-    /// Runs a program in a container and returns what it prints.
-    pub(crate) fn answer(&self, command: &[&str]) -> Result<String, ContainerError> {
+    /// Runs a program in a container, with these variables and those that it inherits, and returns what it prints.
+    pub(crate) fn answer(
+        &self,
+        command: &[&str],
+        environment: &BTreeMap<String, String>,
+        inherit: &[String],
+    ) -> Result<String, ContainerError> {
         let name = places::container_name();
         let line = self.containment.command(
             &name,
@@ -122,8 +127,8 @@ impl Ready {
                     .iter()
                     .map(|word| (*word).to_owned())
                     .collect::<Vec<_>>(),
-                environment: &BTreeMap::new(),
-                inherit: &[],
+                environment,
+                inherit,
                 port: None,
                 grace: Duration::from_secs(1),
             },
@@ -264,7 +269,7 @@ pub(crate) fn prepare(
     job.control.progress(0, None, "looking into the image");
     // An image without Python has no distributions to report.
     ready.software = ready
-        .answer(&venv::TELL)
+        .answer(&venv::TELL, &BTreeMap::new(), &[])
         .ok()
         .and_then(|said| venv::installed_software("container", &said));
     Ok(ready)

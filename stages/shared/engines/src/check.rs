@@ -149,6 +149,10 @@ impl Engine {
         let cache = self.prompt_cache.as_ref()?;
         let name = cache.setting.as_ref()?;
         let Some(setting) = self.settings.get(name) else {
+            // The settings of a running server are those that `facts` declares.
+            if matches!(self.launch.program, Program::Running(_)) && !cache.off.is_null() {
+                return None;
+            }
             let message = format!("unknown setting `{name}`");
             let names = self.settings.keys().map(String::as_str);
             let problem = Problem::at(&["prompt-cache", "setting"], message);
@@ -171,10 +175,11 @@ impl Engine {
                 problems.push(Problem::at(&at, message).hint(hint));
             };
             let says_where = |text: &String| text.contains("{url}") || text.contains("{port}");
-            if !peers.each.iter().any(says_where) {
+            // Servers that find each other need no arguments. They only start first.
+            if !peers.each.is_empty() && !peers.each.iter().any(says_where) {
                 add(
                     "the arguments for each member do not contain its address",
-                    "write `{url}`, or `{host}` and `{port}`",
+                    "write `{url}`, or `{host}` and `{port}`; or `each: []` if the servers find each other",
                 );
             }
             if peers.join.is_some() && peers.each.len() != 1 {

@@ -11,6 +11,7 @@ use crate::command::{Drafts, template};
 use crate::engine::{Engine, Program};
 use crate::package::Package;
 use crate::settings::{Setting, SettingType};
+use crate::variables::set_for_version;
 
 /// The settings of an engine by name, with their values.
 type Settings = BTreeMap<String, Json>;
@@ -124,8 +125,8 @@ impl Engine {
             purpose: format!("{}: its version", self.title),
             program: vec![name.clone()],
             arguments: self.launch.version_arguments.clone(),
-            environment: BTreeMap::new(),
-            inherits: Vec::new(),
+            environment: set_for_version(self, Some("{packages}")),
+            inherits: self.launch.inherit.clone(),
             script: None,
         };
         Some(Effect {

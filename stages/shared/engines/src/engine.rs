@@ -84,7 +84,7 @@ pub struct Engine {
     #[serde(default)]
     pub log: Log,
     /// Facts that the server reports about itself, by name, read each time it is started or found.
-    /// The value of `version` must contain the definition's `version`, unless that is `unknown`.
+    /// The value of `version` must name the definition's `version`, unless that is `unknown`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub probe: BTreeMap<String, Probe>,
     /// For a running server: what you know about it. Benchtrail does not check it, and marks it as declared wherever
@@ -207,8 +207,8 @@ pub struct Launch {
     /// Whether the engine knows the model only by the path or id that it was given.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub named_as_given: bool,
-    /// Arguments that make an installed program print its version (`[--version]`). What it
-    /// prints must contain the definition's `version`, or nothing is started.
+    /// Arguments that make an installed program print its version (`[--version]`). It must print the definition's
+    /// `version`, or nothing is started; a local suffix (`+cu130`) may follow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub version_arguments: Vec<String>,
     /// For a running server at an `https://` URL: a PEM file with the only certificates to trust;
@@ -254,10 +254,16 @@ pub enum Program {
     Worker(String),
     /// The same in a file, whose path begins at the experiment's folder.
     WorkerFile(String),
-    /// A program on the search path, installed by you.
+    /// A program on the search path, or its path, installed by you. A relative path begins at the experiment's folder.
     Installed(String),
     /// A server that is already running at this URL (`http://127.0.0.1:8000`, or `https://…`). Benchtrail neither
-    /// starts nor stops it. A list names several identical servers, which receive requests in turn.
+    /// starts nor stops it. A list names several identical servers, which receive requests in turn. A definition that
+    /// extends that of an engine which Benchtrail starts does not inherit what is about starting it.
+    #[schemars(extend("x-drops" = [
+        "distributions", "exporters", "fallback", "launch.arguments", "launch.draft-arguments", "launch.environment",
+        "launch.inherit", "launch.peers", "launch.revision-arguments", "launch.version-arguments", "limits", "log",
+        "needs-weights-file", "packages", "requires", "settings", "stop", "untested", "usage",
+    ]))]
     Running(Urls),
 }
 
@@ -336,6 +342,16 @@ pub struct Log {
     /// `engine_events` of every load cell.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub events: BTreeMap<String, EventPattern>,
+}
+
+impl Log {
+    /// Returns the last line of a log that reports an error with its cause.
+    pub fn last_error<'t>(&self, text: &'t str) -> Option<&'t str> {
+        let has =
+            |line: &str, marks: &[String]| marks.iter().any(|mark| line.contains(mark.as_str()));
+        text.lines()
+            .rfind(|line| has(line, &self.errors) && !has(line, &self.aftermath))
+    }
 }
 
 /// A well-known failure.

@@ -15,6 +15,8 @@ mod peers;
 mod running;
 mod settings;
 mod shipped;
+mod variables;
+mod version;
 
 pub use command::{Drafts, Paths, Rendered, render, template, uses_side_port};
 pub use consent::executed_by;
@@ -28,3 +30,7 @@ pub use peers::{Peer, PeerArguments};
 pub use running::{Facts, Probe};
 pub use settings::{Setting, SettingType, resolve, stands_for_setting};
 pub use shipped::{collections, shipped};
+pub use variables::{
+    chooses_version, prepare_environment, read_by_version_manager, set_for_version,
+};
+pub use version::states_version;

@@ -16,7 +16,8 @@ pub struct PeerArguments {
     /// Arguments that appear once, before all members.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub first: Vec<String>,
-    /// Arguments for each member, with `{url}`, `{host}`, `{port}` and `{side-port}`.
+    /// Arguments for each member, with `{url}`, `{host}`, `{port}` and `{side-port}`. Empty for servers that find each other:
+    /// they only start before the program.
     pub each: Vec<String>,
     /// The text between members, if they share one argument (`a,b`); `each` then holds one text.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,6 +94,8 @@ mod tests {
         );
         arguments.join = Some(",".into());
         assert_eq!(arguments.render(&peers), ["--workers", "{a.url},{b.url}"]);
+        let none = PeerArguments::default();
+        assert!(none.render(&peers).is_empty());
         let each = PeerArguments {
             each: vec!["--prefill".into(), "{host}:{port}".into()],
             ..PeerArguments::default()

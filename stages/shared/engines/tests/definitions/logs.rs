@@ -28,7 +28,7 @@ fn events_of(engine: &Engine, line: &str) -> Vec<(String, Vec<(String, String)>)
 #[test]
 fn lines_that_engines_write_are_taken_apart() {
     type Fields = &'static [(&'static str, &'static str)];
-    let cases: [(&str, &str, &str, Fields); 23] = [
+    let cases: [(&str, &str, &str, Fields); 25] = [
         (
             "llama-cpp-python",
             "llama_perf_context_print:        eval time =      40.06 ms /     3 runs   (   13.35 ms per token,    74.89 tokens per second)",
@@ -202,6 +202,21 @@ fn lines_that_engines_write_are_taken_apart() {
                 ("output_throughput", "2156.42"),
             ],
         ),
+        // A model with sliding windows, on a processor.
+        (
+            "sglang",
+            "[2025-12-10 10:38:08] Decode batch, #running-req: 2, #full token: 921, full token usage: 0.02, #swa token: 512, swa token usage: 0.01, cpu graph: False, gen throughput (token/s): 18.77, #queue-req: 0",
+            "decode-batch",
+            &[
+                ("time", "2025-12-10 10:38:08"),
+                ("running_requests", "2"),
+                ("tokens", "921"),
+                ("token_usage", "0.02"),
+                ("cuda_graph", "False"),
+                ("output_throughput", "18.77"),
+                ("queued_requests", "0"),
+            ],
+        ),
         (
             "sglang",
             "[2025-12-10 10:38:08] Prefill batch, #new-seq: 2, #new-token: 2, #cached-token: 33, token usage: 0.01, #running-req: 11, #queue-req: 0",
@@ -229,6 +244,21 @@ fn lines_that_engines_write_are_taken_apart() {
                 ("waiting_requests", "1"),
                 ("kv_cache_percent", "0.3"),
                 ("prefix_hit_percent", "12.5"),
+            ],
+        ),
+        (
+            "vllm",
+            "(APIServer pid=7) INFO 11-21 07:00:10 [loggers.py:127] Engine 000: Avg prompt throughput: 6.6 tokens/s, Avg generation throughput: 2.9 tokens/s, Running: 1 reqs, Waiting: 0 reqs, CPU KV cache usage: 1.5%, Prefix cache hit rate: 0.0%",
+            "throughput",
+            &[
+                ("time", "11-21 07:00:10"),
+                ("prompt_throughput", "6.6"),
+                ("output_throughput", "2.9"),
+                ("engine", "000"),
+                ("running_requests", "1"),
+                ("waiting_requests", "0"),
+                ("kv_cache_percent", "1.5"),
+                ("prefix_hit_percent", "0.0"),
             ],
         ),
         (
@@ -313,5 +343,85 @@ fn a_log_event_that_could_not_work_is_refused() {
     assert_eq!(
         messages[2],
         "`timeless` has a group `time` but does not give its format"
+    );
+}
+
+#[test]
+fn the_cause_of_a_failed_start_is_quoted_and_not_what_follows_it() {
+    let log = "\
+(EngineCore pid=12) ERROR 11-29 18:24:10 [core.py:1100] EngineCore failed to start.
+(EngineCore pid=12) ERROR 11-29 18:24:10 [core.py:1100] Traceback (most recent call last):
+(EngineCore pid=12) ERROR 11-29 18:24:10 [core.py:1100] ValueError: Tensor parallel size (4) does not divide the number of attention heads (9).
+(EngineCore pid=12) Process EngineCore:
+(EngineCore pid=12) Traceback (most recent call last):
+(EngineCore pid=12) ValueError: Tensor parallel size (4) does not divide the number of attention heads (9).
+[rank0]:[W1129 18:24:11.0 ProcessGroupNCCL.cpp:1553] Warning: WARNING: destroy_process_group() was not called before program exit
+(APIServer pid=1) Traceback (most recent call last):
+(APIServer pid=1)   File \"/x/vllm/entrypoints/openai/api_server.py\", line 1, in <module>
+(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}
+";
+    assert_eq!(
+        engine("vllm").log.last_error(log),
+        Some(
+            "(EngineCore pid=12) ValueError: Tensor parallel size (4) does not divide the number of attention heads (9)."
+        )
+    );
+}
+
+/// Returns the known failures that a log shows.
+fn failures(engine: &Engine, log: &str) -> Vec<String> {
+    let shown = |line: &str| regex_lite::Regex::new(line).unwrap().is_match(log);
+    let failures = engine.log.failures.iter();
+    failures
+        .filter(|(_, failure)| shown(&failure.line))
+        .map(|(name, _)| name.clone())
+        .collect()
+}
+
+const PYTHON: [&str; 6] = [
+    "vllm",
+    "sglang",
+    "lmdeploy",
+    "tensorrt-llm",
+    "mlx-lm",
+    "transformers-serve",
+];
+
+#[test]
+fn weights_that_do_not_exist_are_no_weights_with_restricted_access() {
+    let mistyped = "requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url: https://huggingface.co/api/models/Qwen/Qwen3-0.6
+huggingface_hub.errors.RepositoryNotFoundError: 401 Client Error. (Request ID: Root=1-68)
+Repository Not Found for url: https://huggingface.co/api/models/Qwen/Qwen3-0.6.
+OSError: Qwen/Qwen3-0.6 is not a local folder and is not a valid model identifier listed on 'https://huggingface.co/models'
+";
+    let gated = "huggingface_hub.errors.GatedRepoError: 401 Client Error. (Request ID: Root=1-69)
+Cannot access gated repo for url https://huggingface.co/meta-llama/Llama-3.2-1B/resolve/main/config.json.
+OSError: You are trying to access a gated repo.
+";
+    for name in PYTHON.into_iter().chain(["tgi"]) {
+        assert_eq!(
+            failures(&engine(name), mistyped),
+            ["no-such-weights"],
+            "{name}"
+        );
+        assert_eq!(failures(&engine(name), gated), ["gated"], "{name}");
+    }
+}
+
+#[test]
+fn a_flag_of_another_version_is_a_known_failure() {
+    let argparse = "usage: launch_server.py [-h] --model-path MODEL_PATH
+launch_server.py: error: ambiguous option: --cuda-graph-max-bs could match --cuda-graph-max-bs-decode, --cuda-graph-max-bs-prefill
+";
+    let unknown = "api_server.py: error: unrecognized arguments: --enable-prompt-tokens-details\n";
+    let click = "Error: No such option: --cb-block-size\n";
+    for name in PYTHON.into_iter().chain(["llama-cpp-python"]) {
+        for log in [argparse, unknown, click] {
+            assert_eq!(failures(&engine(name), log), ["no-flag"], "{name}: {log}");
+        }
+    }
+    assert_eq!(
+        failures(&engine("sglang-router"), unknown),
+        ["other-options"]
     );
 }

@@ -14,6 +14,7 @@ fn the_examples_in_the_documentation_are_valid() {
         study,
         container,
         own,
+        extended,
         running,
         host,
         cloud,
@@ -24,12 +25,16 @@ fn the_examples_in_the_documentation_are_valid() {
         draft,
     ] = &examples[..]
     else {
-        panic!("eleven examples, not {}", examples.len())
+        panic!("twelve examples, not {}", examples.len())
     };
     for part in [study, container, host, cloud, group, replicas, arrangements] {
         assert!(part["stages"].is_object());
     }
     assert!(container["stages"]["machine"]["environment"]["container"]["image"].is_string());
+    let extended = extended["engines"].as_object().unwrap();
+    for definition in extended.values() {
+        engine(definition["extends"].as_str().unwrap());
+    }
     let drafting = &draft["engines"]["drafting"];
     assert_eq!(drafting["extends"], "llama-cpp");
     assert!(drafting["launch"]["draft-arguments"].is_array());
