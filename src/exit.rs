@@ -252,6 +252,15 @@ impl Stop {
         self
     }
 
+    /// Returns the first line of the message, without its label; `None` if it has been printed.
+    pub(crate) fn first_line(&self) -> Option<&str> {
+        let (Words::Message(text) | Words::Diagnostics(text)) = &self.words else {
+            return None;
+        };
+        let line = text.lines().next()?;
+        Some(line.strip_prefix("error: ").unwrap_or(line))
+    }
+
     /// Returns the exit code.
     pub(crate) fn code(&self) -> u8 {
         self.exit as u8

@@ -40,7 +40,15 @@ pub(super) fn text(name: &str, given: &[PathBuf]) -> Result<String, Stop> {
         }
         if path.is_dir() {
             let before = result_files.len();
-            for file in results_in(path)? {
+            let (files, unread) = results_in(path)?;
+            if !unread.is_empty() {
+                complain(&format!(
+                    "warning: left out of {}, because only files that end in `.json` or `.jsonl` are read: {}",
+                    shown(path),
+                    list(unread.iter().map(String::as_str))
+                ));
+            }
+            for file in files {
                 match results(&file) {
                     Ok(more) => result_files.extend(more),
                     Err(Refused { message, .. }) => {
@@ -90,19 +98,30 @@ fn of_table(format: &str, columns: &[String]) -> String {
     }
 }
 
-/// Returns the JSON files in a folder, sorted.
-fn results_in(folder: &Path) -> Result<Vec<PathBuf>, Stop> {
+/// Endings of files that may hold results, and that are not read in a folder: compressed files, and tables, whose columns
+/// have no known meaning.
+const UNREAD: [&str; 11] = [
+    "gz", "zst", "bz2", "xz", "zip", "yaml", "yml", "csv", "tsv", "parquet", "ndjson",
+];
+
+/// Returns the JSON files in a folder, and the names of others that may hold results; both sorted.
+fn results_in(folder: &Path) -> Result<(Vec<PathBuf>, Vec<String>), Stop> {
     let wrong = |e: std::io::Error| Stop::usage(format!("{}: {e}", shown(folder))).hint(RESULTS);
-    let mut files = Vec::new();
+    let (mut files, mut unread) = (Vec::new(), Vec::new());
     for entry in std::fs::read_dir(folder).map_err(wrong)? {
         let path = entry.map_err(wrong)?.path();
-        let ending = path.extension().and_then(|ending| ending.to_str());
-        if matches!(ending, Some("json" | "jsonl")) {
-            files.push(path);
+        match path.extension().and_then(|ending| ending.to_str()) {
+            Some("json" | "jsonl") => files.push(path),
+            Some(ending) if UNREAD.contains(&ending) => {
+                let name = path.file_name().unwrap_or_default();
+                unread.push(name.to_string_lossy().into_owned());
+            }
+            _ => {}
         }
     }
     files.sort();
-    Ok(files)
+    unread.sort();
+    Ok((files, unread))
 }
 
 /// Why a file gives no results, and what to do.
@@ -236,4 +255,28 @@ fn study(name: &str, results: &[Found]) -> String {
     );
     add("  report: {kind: report, needs: [rows, checks, results]}");
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_a_folder_that_may_hold_results_are_read_or_named() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in [
+            "a.json",
+            "b.jsonl",
+            "c.json.gz",
+            "d.yaml",
+            "e.csv",
+            "notes.md",
+        ] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let (files, unread) = results_in(folder.path()).unwrap();
+        let names = files.iter().filter_map(|path| path.file_name());
+        assert!(names.eq(["a.json", "b.jsonl"]));
+        assert_eq!(unread, ["c.json.gz", "d.yaml", "e.csv"]);
+    }
 }

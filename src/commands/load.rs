@@ -96,6 +96,23 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     run.stop().map_or(Ok(()), Err)
 }
 
+/// Returns why a load would be refused before its first connection. `None` if it would not, or if that depends on the
+/// content of a file.
+pub(crate) fn refusal(arguments: &LoadArgs) -> Option<String> {
+    let has_files = arguments.dataset.is_some() || arguments.trace.is_some();
+    if has_files || arguments.workload.is_some() || arguments.tokenizer.is_some() {
+        return None;
+    }
+    let levels = levels(arguments);
+    let check = |at: &Levelled| {
+        let settings = checked_settings(arguments, &at.arrival)?;
+        load_words::check_api(&settings, &arguments.api)
+    };
+    let each = || levels.iter().try_for_each(check);
+    let stop = check_levels(&levels).and_then(|()| each()).err()?;
+    stop.first_line().map(str::to_owned)
+}
+
 fn server_of(arguments: &LoadArgs) -> Server<'_> {
     Server {
         url: &arguments.servers()[0],

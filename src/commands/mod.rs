@@ -53,6 +53,7 @@ use std::path::Path;
 use crate::args::{Cli, Command};
 use crate::exit::Stop;
 use crate::study::is_bundle;
+pub(crate) use load::refusal;
 
 /// Executes the command line.
 ///

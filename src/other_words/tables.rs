@@ -22,6 +22,8 @@ pub(super) const SAYINGS: &[(&str, Saying)] = &[
     ("--endpoint", AN_API),
     ("--endpoint-type", AN_API),
     ("--service-kind", AN_API),
+    ("--request-type", AN_API),
+    ("--request-format", AN_API),
     (
         "--use-chat-template",
         Write("", "--api openai-chat", " sends chat requests"),
@@ -72,7 +74,12 @@ pub(super) const SAYINGS: &[(&str, Saying)] = &[
         "--ready-check-timeout-sec",
         LeaveOut(": a load ends at once if no server answers"),
     ),
-    ("--disable-ignore-eos", IGNORE_EOS),
+    (
+        "--disable-ignore-eos",
+        Advise(
+            "a workload says whether an answer may end by itself: write `workloads/NAME.yaml` and give `--workload NAME`",
+        ),
+    ),
     ("--multi-turn", SESSIONS),
     ("--max-turns", SESSIONS),
     (
@@ -352,7 +359,7 @@ pub(super) const SAYINGS: &[(&str, Saying)] = &[
     ("--request-rate-mode", ARRIVALS),
     (
         "--num-dataset-entries",
-        Write("each request has a prompt of its own: ", "--requests N", ""),
+        LeaveOut(": each request has a prompt of its own; `--requests N` sets their number"),
     ),
     ("--max-error-rate", ERRORS),
     ("--max-errors", ERRORS),
@@ -531,4 +538,11 @@ pub(super) const APIS: &[(&str, &str)] = &[
     ("tgi", "tgi-generate"),
     ("ollama", "ollama-generate"),
     ("embeddings", "openai-embeddings"),
+    ("sglang-oai", "openai-completions"),
+    ("sglang-oai-chat", "openai-chat"),
+    ("vllm-chat", "openai-chat"),
+    ("sglang-embedding", "openai-embeddings"),
+    ("chat_completions", "openai-chat"),
+    ("text_completions", "openai-completions"),
+    ("rankings", "rerank"),
 ];

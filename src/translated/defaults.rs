@@ -1,7 +1,7 @@
 //! What other tools do without being asked: their own levels, numbers of requests, lengths, APIs and addresses.
 
-use super::Given;
 use super::tools::Theirs;
+use super::{Given, apis};
 use crate::args::{self, Command, LoadArgs};
 
 /// What a tool does if an option is not given.
@@ -27,6 +27,8 @@ struct Usual {
     api: Unasked,
     /// Whether answers are streamed.
     streams: bool,
+    /// Whether the model ends its answers, so that the lengths asked for are only limits.
+    ends: bool,
 }
 
 const fn of_http(tool: &'static str, level: Unasked, extent: Unasked) -> Usual {
@@ -38,6 +40,7 @@ const fn of_http(tool: &'static str, level: Unasked, extent: Unasked) -> Usual {
         answers: Unsaid,
         api: Unsaid,
         streams: true,
+        ends: true,
     }
 }
 
@@ -53,6 +56,7 @@ const USUAL: &[Usual] = &[
         answers: Words(&["--output-len", "128"]),
         api: Same,
         streams: true,
+        ends: false,
     },
     // The script before `vllm bench serve`: its prompts are ShareGPT's.
     Usual {
@@ -63,6 +67,7 @@ const USUAL: &[Usual] = &[
         answers: Unsaid,
         api: Same,
         streams: true,
+        ends: true,
     },
     // Its prompts are ShareGPT's.
     Usual {
@@ -73,6 +78,7 @@ const USUAL: &[Usual] = &[
         answers: Unsaid,
         api: Words(&["--api", "sglang-generate"]),
         streams: true,
+        ends: false,
     },
     // It sweeps, and its API is another one in each version.
     Usual {
@@ -83,8 +89,8 @@ const USUAL: &[Usual] = &[
         answers: Unsaid,
         api: Unsaid,
         streams: true,
+        ends: false,
     },
-    // The model ends its answers.
     Usual {
         tool: "aiperf",
         level: Same,
@@ -93,6 +99,7 @@ const USUAL: &[Usual] = &[
         answers: Unsaid,
         api: Words(&["--api", "openai-chat"]),
         streams: false,
+        ends: true,
     },
     Usual {
         tool: "genai-perf",
@@ -102,6 +109,7 @@ const USUAL: &[Usual] = &[
         answers: Unsaid,
         api: Unsaid,
         streams: false,
+        ends: true,
     },
     Usual {
         tool: "llmperf",
@@ -111,6 +119,7 @@ const USUAL: &[Usual] = &[
         answers: Unsaid,
         api: Words(&["--api", "openai-chat"]),
         streams: true,
+        ends: true,
     },
     of_http(
         "hey",
@@ -132,20 +141,6 @@ const USUAL: &[Usual] = &[
     of_http("locust", Same, Unsaid),
 ];
 
-/// Options with which a tool names its API.
-const OF_AN_API: &[&str] = &[
-    "--api",
-    "--backend",
-    "--backend-type",
-    "--endpoint",
-    "--endpoint-type",
-    "--llm-api",
-    "--request-type",
-    "--service-kind",
-    "--apply-chat-template",
-    "--use-chat-template",
-];
-
 /// Returns the port at which a tool looks for its server, and whether its pages state one.
 pub(super) fn address(theirs: Option<&Theirs>, given: &[Given]) -> (&'static str, bool) {
     let tool = theirs.map_or("", |theirs| theirs.tool);
@@ -161,15 +156,191 @@ pub(super) fn address(theirs: Option<&Theirs>, given: &[Given]) -> (&'static str
     }
 }
 
+/// What an option says about a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Aspect {
+    Level,
+    Extent,
+    Prompts,
+    Answers,
+    Api,
+}
+
+use Aspect::{Answers, Api, Extent, Level, Prompts};
+
+/// Options, or their beginnings, with what they say.
+const ASPECTS: &[(&[&str], &[Aspect])] = &[
+    (
+        &[
+            "--ramp-up-",
+            "--self-timed",
+            "--use-trace-timestamps",
+            "--rate",
+            "--request-rate",
+            "--concurrency",
+            "--max-concurrency",
+            "--num-concurrent-requests",
+            "--profile",
+            "--rate-type",
+            "--override",
+            "--rampup",
+            "--user-centric-rate",
+            "--users",
+            "--num-users",
+            "--vus",
+            "--connections",
+            "--session-concurrency",
+            "--constant",
+            "--burst",
+            "-c",
+            "-u",
+            "-q",
+            "-R",
+        ],
+        &[Level],
+    ),
+    // These say how long they last, too.
+    (
+        &[
+            "--stage",
+            "--stages",
+            "-s",
+            "--fixed-schedule",
+            "--trace",
+            "--steps",
+            "--ramp",
+        ],
+        &[Level, Extent],
+    ),
+    (
+        &[
+            "--num-prompts",
+            "--num-requests",
+            "--requests",
+            "--request-count",
+            "--max-requests",
+            "--max-num-completed-requests",
+            "--duration",
+            "--max-seconds",
+            "--benchmark-duration",
+            "--measurement-interval",
+            "--run-time",
+            "--iterations",
+            "--constraint",
+            "--num-conversations",
+            "--conversation-num",
+            "-n",
+            "-i",
+            "-z",
+            "-d",
+            "-t",
+        ],
+        &[Extent],
+    ),
+    (
+        &[
+            "--dataset",
+            "--dataset-",
+            "--public-dataset",
+            "--data",
+            "--input-file",
+        ],
+        &[Prompts, Answers],
+    ),
+    (
+        &[
+            "--input-len",
+            "--random-input",
+            "--random-input-",
+            "--random-prefix-",
+            "--isl",
+            "--synthetic-input-",
+            "--prompt-",
+            "--mean-input-",
+            "--prefix-",
+            "--gsp-",
+            "--sonnet-",
+            "--hf-",
+            "--image-",
+            "--workload",
+        ],
+        &[Prompts],
+    ),
+    (
+        &[
+            "--output-len",
+            "--output-tokens",
+            "--output-tokens-",
+            "--random-output",
+            "--random-output-",
+            "--osl",
+            "--mean-output-",
+        ],
+        &[Answers],
+    ),
+    (apis::OF_AN_API, &[Api]),
+];
+
+/// Returns what an option of a tool says about a load.
+pub(super) fn aspects(tool: &str, option: &str) -> &'static [Aspect] {
+    let is_of_something_else = matches!(
+        (tool, option),
+        ("aiperf" | "genai-perf", "--num-prompts")
+            | ("vllm" | "benchmark_serving" | "sglang", "--profile")
+            | ("hey" | "oha" | "wrk", "-t")
+            | ("hey" | "oha" | "ab", "-d")
+            | ("hey" | "oha" | "ab" | "wrk", "-s")
+            | ("ab" | "k6", "-q")
+    );
+    if is_of_something_else {
+        return &[];
+    }
+    let is_it = |name: &&str| match name.strip_suffix('-') {
+        Some(_) => option.starts_with(*name),
+        None => option == *name,
+    };
+    let mut all = ASPECTS.iter();
+    let entry = all.find(|(names, _)| names.iter().any(is_it));
+    entry.map_or(&[], |(_, aspects)| *aspects)
+}
+
+/// What about the load no words of ours say.
+#[derive(Default)]
+pub(super) struct Gaps {
+    /// The names of what `load` does in its own way.
+    pub(super) own: Vec<&'static str>,
+    /// Whether answers have a fixed length, and not that of the other tool.
+    pub(super) is_fixed: bool,
+}
+
 /// A command of ours to which a tool's defaults are added.
 struct Filled<'a> {
     words: &'a mut Vec<String>,
+    lost: &'a [Aspect],
     gaps: Vec<&'static str>,
 }
 
 impl Filled<'_> {
-    fn add(&mut self, unasked: Unasked, name: &'static str) {
+    /// Adds lengths of prompts and answers, where no option of ours says them.
+    fn add_lengths(&mut self, (prompts, answers): (Unasked, Unasked)) {
+        for (aspect, unasked) in [(Prompts, prompts), (Answers, answers)] {
+            if !matches!(unasked, Same) {
+                self.add(aspect, unasked);
+            }
+        }
+    }
+
+    /// Adds what a tool does without an option. If there was one, and it was left out, the default is not what was asked.
+    fn add(&mut self, aspect: Aspect, unasked: Unasked) {
+        let name = match aspect {
+            Level => "level",
+            Extent => "number of requests",
+            Prompts => "prompts",
+            Answers => "answer lengths",
+            Api => "API",
+        };
         match unasked {
+            _ if self.lost.contains(&aspect) => self.gaps.push(name),
             Words(more) => self
                 .words
                 .extend(more.iter().map(|word| (*word).to_owned())),
@@ -180,57 +351,136 @@ impl Filled<'_> {
 
     /// Adds the number of requests, or the time.
     fn add_extent(&mut self, usual: &Usual, load: &LoadArgs) {
-        const NAME: &str = "number of requests";
+        let is_lost = self.lost.contains(&Extent);
         match (usual.tool, load.concurrency.as_slice()) {
-            ("aiperf", _) if load.dataset.is_some() => self.add(Unsaid, NAME),
+            ("aiperf", _) if load.dataset.is_some() => self.add(Extent, Unsaid),
             // Two requests for each client, and at least ten.
-            ("aiperf", [clients]) if *clients > 5 => {
+            ("aiperf", [clients]) if *clients > 5 && !is_lost => {
                 let requests = (2 * u64::from(*clients)).to_string();
                 self.words.extend(["--requests".to_owned(), requests]);
             }
-            ("aiperf", [_, _, ..]) => self.add(Unsaid, NAME),
-            _ => self.add(usual.extent, NAME),
+            ("aiperf", [_, _, ..]) => self.add(Extent, Unsaid),
+            _ => self.add(Extent, usual.extent),
         }
     }
 }
 
-/// Adds to a command of ours what a tool does without being asked. Returns what no words say, each with its name in a
-/// sentence.
-pub(super) fn fill(theirs: &Theirs, given: &[Given], words: &mut Vec<String>) -> Vec<&'static str> {
+/// Adds to a command of ours what a tool does without being asked; `lost` are the aspects of options that were left out.
+/// Returns what no words say.
+pub(super) fn fill(
+    theirs: &Theirs,
+    given: &[Given],
+    lost: &[Aspect],
+    words: &mut Vec<String>,
+) -> Gaps {
     let usual = USUAL.iter().find(|usual| usual.tool == theirs.tool);
     let (Some(usual), Some(load)) = (usual, load_of(words)) else {
-        return vec!["level", "number of requests", "prompts"];
+        return Gaps {
+            own: vec!["level", "number of requests", "prompts"],
+            is_fixed: false,
+        };
     };
     let mut filled = Filled {
         words,
+        lost,
         gaps: Vec::new(),
     };
     // A trace holds times and lengths.
     let is_trace = load.trace.is_some();
     if !is_trace && !has_level(&load) {
-        filled.add(usual.level, "level");
+        filled.add(Level, usual.level);
     }
     if !is_trace && load.requests.is_none() && load.duration.is_none() {
         filled.add_extent(usual, &load);
     }
-    let (prompts, answers) = lengths(usual, &load, given);
-    filled.add(prompts, "prompts");
-    filled.add(answers, "answer lengths");
+    // The file may hold more requests than the tool sends.
+    if is_trace && load.requests.is_none() && usual.tool != "aiperf" {
+        filled.add(Extent, Unsaid);
+    }
+    filled.add_lengths(lengths(usual, &load, given));
     if !usual.streams && !load.no_stream && !has(given, "--streaming") {
-        filled.add(Words(&["--no-stream"]), "");
+        filled.words.push("--no-stream".to_owned());
     }
-    let has_api = load.api != "openai-completions" || OF_AN_API.iter().any(|one| has(given, one));
-    if !has_api {
-        filled.add(usual.api, "API");
+    // GuideLLM's backend is the protocol, and the format of its requests is the API.
+    let names_it =
+        |one: &&str| has(given, one) && !(usual.tool == "guidellm" && *one == "--backend");
+    let is_written = filled.words.iter().any(|word| word == "--api");
+    let is_lost = lost.contains(&Api);
+    if !is_written && (is_lost || !apis::OF_AN_API.iter().any(names_it)) {
+        filled.add(Api, usual.api);
     }
-    filled.gaps
+    // They send at equal distances.
+    if theirs.is_of_http() && !load.rate.is_empty() {
+        filled.gaps.push("arrivals");
+    }
+    let own = filled.gaps;
+    limit_clients(words);
+    let is_fixed = generates(words) && !own.contains(&"answer lengths") && ends(usual, given);
+    Gaps { own, is_fixed }
+}
+
+/// Returns whether the answers of the other tool end by themselves.
+fn ends(usual: &Usual, given: &[Given]) -> bool {
+    let data_set = value(given, "--dataset-name");
+    let inputs = value(given, "--extra-inputs");
+    match usual.tool {
+        // It ignores the end of sequence for random prompts and traces.
+        "vllm" => {
+            let is_exact = |name| ["random", "random-mm", "timed_trace"].contains(&name);
+            let is_exact = match data_set {
+                Some(name) => is_exact(name),
+                None => !has(given, "--dataset-path"),
+            };
+            !is_exact && !has(given, "--ignore-eos")
+        }
+        "benchmark_serving" => usual.ends && !has(given, "--ignore-eos"),
+        "sglang" => usual.ends || has(given, "--disable-ignore-eos"),
+        "aiperf" | "genai-perf" => {
+            usual.ends && !inputs.is_some_and(|inputs| inputs.contains("ignore_eos:true"))
+        }
+        _ => usual.ends,
+    }
+}
+
+/// Returns whether a command asks for generated text.
+fn generates(words: &[String]) -> bool {
+    let load = load_of(words);
+    load.is_some_and(|load| !load.api.contains("embeddings") && !load.api.contains("rerank"))
+}
+
+/// Lowers clients to the number of requests: more have nothing to send, and `load` refuses them.
+fn limit_clients(words: &mut [String]) {
+    let Some(load) = load_of(words) else {
+        return;
+    };
+    let Some(requests) = load.requests else {
+        return;
+    };
+    let is_closed = load.rate.iter().all(|rate| rate.is_infinite()) && load.trace.is_none();
+    let is_closed = is_closed && load.constant.is_none() && load.steps.is_empty();
+    let options = match is_closed && load.ramp.is_none() {
+        true => ["--concurrency", "--max-concurrency"].as_slice(),
+        false => &[],
+    };
+    for at in 1..words.len() {
+        if options.contains(&words[at - 1].as_str()) {
+            let levels = words[at].split(',').map(|level| {
+                let clients: Option<u64> = level.trim().parse().ok();
+                clients.map_or_else(|| level.to_owned(), |n| n.min(requests).to_string())
+            });
+            let mut levels: Vec<String> = levels.collect();
+            levels.dedup();
+            words[at] = levels.join(",");
+        }
+    }
 }
 
 /// Returns what is missing about the lengths of prompts and of answers.
 fn lengths(usual: &Usual, load: &LoadArgs, given: &[Given]) -> (Unasked, Unasked) {
     let is_written = |api: &str| api.contains("embeddings") || api.contains("rerank");
+    // A trace has the lengths, and its prompts are drawn.
     if load.trace.is_some() {
-        return (Same, Same);
+        return (Unsaid, Same);
     }
     let data_set = value(given, "--dataset-name");
     let is_random = data_set.is_some_and(|name| name.starts_with("random"));

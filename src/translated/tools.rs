@@ -1,6 +1,7 @@
 //! The beginnings of command lines by which other tools measure, and what only one tool means by an option.
 
-use super::Given;
+use super::options::{left_out, nothing};
+use super::{Given, Instead, http};
 
 /// A command line in another tool's words.
 pub(super) struct Theirs {
@@ -50,24 +51,6 @@ const OFFLINE: &[(&str, &str)] = &[
     ("benchmark_throughput.py", "vllm"),
     ("bench_one_batch", "sglang"),
     ("bench_offline_throughput", "sglang"),
-];
-
-/// Options of tools that load any HTTP server, each with ours; without one, the option is not needed.
-const OF_HTTP_TOOLS: &[(&str, &str, &str)] = &[
-    ("locust", "-u", "--concurrency"),
-    ("locust", "-t", "--duration"),
-    ("locust", "-r", ""),
-    ("locust", "-f", ""),
-    ("k6", "-u", "--concurrency"),
-    ("k6", "-d", "--duration"),
-    ("k6", "-i", "--requests"),
-    ("wrk", "-d", "--duration"),
-    ("wrk", "-t", ""),
-    ("wrk", "-s", ""),
-    ("hey", "-q", "--rate"),
-    ("oha", "-q", "--rate"),
-    ("ab", "-t", "--duration"),
-    ("ab", "-k", ""),
 ];
 
 /// Returns the name of a program or module without its folder, its package and its suffix.
@@ -152,11 +135,65 @@ impl Theirs {
         Some(vec![ours.to_owned(), format!("1..{number}")])
     }
 
-    /// Returns our option for one that this tool reads in its own way; an empty one if it is not needed.
-    pub(super) fn option(&self, option: &str) -> Option<&'static str> {
-        let mut all = OF_HTTP_TOOLS.iter();
-        let entry = all.find(|(tool, theirs, _)| *tool == self.tool && *theirs == option);
-        entry.map(|(_, _, ours)| *ours)
+    /// Returns whether the tool loads any HTTP server.
+    pub(super) fn is_of_http(&self) -> bool {
+        http::is_one(self.tool)
+    }
+
+    /// Returns the name of an option in the words of other tools: `-H` is the host for one, and a header for the others.
+    pub(super) fn renamed<'a>(&self, option: &'a str) -> &'a str {
+        match (self.tool, option) {
+            ("locust", "-H") => "--host",
+            _ => option,
+        }
+    }
+
+    /// Returns what to write instead of an option that only this tool has, or reads in its own way.
+    pub(super) fn option(&self, one: &Given, given: &[Given]) -> Option<(Instead, String)> {
+        if self.is_of_http() {
+            return http::of_option(self.tool, one, given);
+        }
+        let value = one.value();
+        match (self.tool, one.option.as_str()) {
+            ("aiperf" | "genai-perf", "--num-prompts" | "--num-dataset-entries") => Some(nothing(
+                "it is the number of different prompts, and here each request has a prompt of its own",
+            )),
+            ("aiperf" | "genai-perf", "--extra-inputs")
+                if value.is_some_and(|value| value.contains("ignore_eos:true")) =>
+            {
+                Some(left_out(
+                    ": answers have exactly the length that is asked for",
+                ))
+            }
+            ("aiperf", "--request-rate") if is_constant(given) => {
+                let words = vec!["--constant".to_owned(), value?.to_owned()];
+                Some((Instead::Words(words), "`--constant R`".to_owned()))
+            }
+            ("aiperf", "--arrival-pattern" | "--request-rate-mode")
+                if matches!(value, Some("constant" | "poisson")) =>
+            {
+                Some(left_out(": the option for the level says it"))
+            }
+            ("aiperf", "--goodput") => bounds(one),
+            ("sglang", "--output-file") => {
+                let words = ["--output-file", value?, "--result-format", "sglang"];
+                let words: Vec<String> = words.map(str::to_owned).to_vec();
+                let why = "`--result-format sglang` appends a line in SGLang's form".to_owned();
+                Some((Instead::Words(words), why))
+            }
+            ("sglang", "--output-details") => Some(left_out(": a saved result has every request")),
+            ("sglang", "--disable-ignore-eos") => {
+                Some(nothing("answers have exactly the length that is asked for"))
+            }
+            ("vllm" | "benchmark_serving" | "sglang", "--profile") => {
+                Some(nothing("a load switches on no profiler of the server"))
+            }
+            ("guidellm", "--warmup" | "--cooldown") => Some(nothing(
+                "it leaves out a part of the measured requests, and `--warmup N` sends further ones before them",
+            )),
+            ("aiperf", "--concurrency-ramp-duration") => Some(nothing("all clients start at once")),
+            _ => None,
+        }
     }
 
     /// Returns the words after the command, without the script that some tools take.
@@ -169,6 +206,31 @@ impl Theirs {
         let rest = words.iter().skip(self.length);
         rest.filter(|word| !is_script(word)).cloned().collect()
     }
+}
+
+/// Returns whether aiperf is to send at equal distances.
+fn is_constant(given: &[Given]) -> bool {
+    given.iter().any(|one| {
+        let is_mode = ["--arrival-pattern", "--request-rate-mode"].contains(&one.option.as_str());
+        is_mode && one.value() == Some("constant")
+    })
+}
+
+/// Returns aiperf's bounds with our names of the metrics; `None` if it has others.
+fn bounds(one: &Given) -> Option<(Instead, String)> {
+    let mut words = vec!["--goodput".to_owned()];
+    for bound in one.values.iter().flat_map(|value| value.split_whitespace()) {
+        let (metric, limit) = bound.split_once(':')?;
+        let ours = match metric {
+            "time_to_first_token" => "ttft",
+            "inter_token_latency" => "tpot",
+            "request_latency" => "e2e",
+            _ => return None,
+        };
+        words.push(format!("{ours}:{limit}"));
+    }
+    let why = format!("`{}`", words.join(" "));
+    Some((Instead::Words(words), why))
 }
 
 /// Returns the message for a command line that times an engine without a server, or starts a series of servers.
@@ -190,7 +252,7 @@ pub(super) fn without_a_server(words: &[String]) -> Option<String> {
     if !alone && Theirs::of(words).is_none() && !first.starts_with("python") {
         return None;
     }
-    let (_, given) = super::split(&words[at + 1..]);
+    let (_, given) = super::split(&words[at + 1..], None);
     let model = given
         .iter()
         .find(|one| ["--model", "--model-path", "-m"].contains(&one.option.as_str()))

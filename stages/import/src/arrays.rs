@@ -4,15 +4,30 @@ use artifacts::Digest;
 use contract::RequestStatus;
 
 use crate::json::{At, ImportError};
-use crate::rows::{Clock, Imported, Row};
+use crate::rows::{Clock, Facts, Imported, Row};
 
 const SECONDS: i64 = 1_000_000_000;
 
+/// What one entry of `itls` is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gap {
+    /// The time between two chunks.
+    OfAChunk,
+    /// The time between two chunks divided by the tokens of the second, written once for each of these tokens. The
+    /// moments of the chunks cannot be computed from it.
+    OfAToken,
+}
+
 /// Reads the lists into rows. `start_times` may be absent; then each row counts from its own
-/// sending. Returns no rows if the lists are absent.
-pub(crate) fn rows(result: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
-    let Some(lists) = Lists::read(result)? else {
-        return Ok(());
+/// sending. Reads no rows if the lists are absent. Returns how many rows are failed although the tool counts them as
+/// completed.
+pub(crate) fn rows(
+    result: &At<'_>,
+    gap: Gap,
+    imported: &mut Imported,
+) -> Result<usize, ImportError> {
+    let Some(lists) = Lists::read(result, gap)? else {
+        return Ok(0);
     };
     imported.facts.clock = if lists.starts.is_some() {
         Clock::Cell
@@ -22,10 +37,29 @@ pub(crate) fn rows(result: &At<'_>, imported: &mut Imported) -> Result<(), Impor
     for i in 0..lists.ttfts.len() {
         imported.requests.push(lists.row(i)?);
     }
-    not_streamed(imported);
-    check_completed(result, imported)?;
+    let gaps = imported.requests.iter().zip(&lists.itls);
+    let streamed = gaps
+        .filter(|(row, _)| row.status == RequestStatus::Ok)
+        .any(|(_, gaps)| has_items(gaps));
+    not_streamed(streamed, imported);
+    let claimed = (0..lists.ttfts.len()).filter(|i| lists.claims(*i)).count();
+    check_completed(result, claimed, imported)?;
     lists.sources(imported);
-    Ok(())
+    Ok(claimed)
+}
+
+/// Records the arrivals of a run without a rate: a limit on concurrency then means a closed loop.
+pub(crate) fn without_a_rate(limit: Option<i64>, facts: &mut Facts) {
+    let arrival = match limit {
+        Some(_) => "closed-loop",
+        None => "burst",
+    };
+    facts.arrival = Some(arrival.to_owned());
+    facts.clients = limit;
+}
+
+fn has_items(list: &At<'_>) -> bool {
+    list.value.as_array().is_some_and(|items| !items.is_empty())
 }
 
 /// The lists of a result, with an entry for each request. Times are in ns.
@@ -39,6 +73,7 @@ struct Lists<'a> {
     latencies: Option<Vec<f64>>,
     cached: Option<Vec<At<'a>>>,
     texts: Option<Vec<At<'a>>>,
+    gap: Gap,
     /// The smallest start.
     base: f64,
 }
@@ -48,7 +83,7 @@ impl<'a> Lists<'a> {
     ///
     /// # Errors
     /// If a list is missing, is not a list of numbers or texts, or has another length than `ttfts`.
-    fn read(result: &At<'a>) -> Result<Option<Self>, ImportError> {
+    fn read(result: &At<'a>, gap: Gap) -> Result<Option<Self>, ImportError> {
         let (Some(ttfts), Some(itls)) = (result.get("ttfts"), result.get("itls")) else {
             return Ok(None);
         };
@@ -64,6 +99,7 @@ impl<'a> Lists<'a> {
             latencies: spans("latencies")?,
             cached: items("cached_tokens")?,
             texts: items("generated_texts")?,
+            gap,
             base: 0.0,
         };
         let starts = lists.starts.iter().flatten().copied();
@@ -95,6 +131,16 @@ impl<'a> Lists<'a> {
         Ok(())
     }
 
+    /// Returns whether the tool counts a request as completed that had no text, among others that had some. SGLang does
+    /// so if a server answers with an error in a stream of status 200.
+    fn claims(&self, i: usize) -> bool {
+        let is_empty = |at: &At<'_>| at.value.as_str().is_none_or(str::is_empty);
+        let has_text = self.texts.as_ref().is_some_and(|all| !is_empty(&all[i]));
+        let silent = self.ttfts[i] <= 0.0 && !has_items(&self.itls[i]) && !has_text;
+        let asked = self.outputs[i].value.as_i64().is_some_and(|n| n > 0);
+        silent && asked && is_empty(&self.errors[i]) && self.ttfts.iter().any(|t| *t > 0.0)
+    }
+
     /// Returns the row of a request.
     fn row(&self, i: usize) -> Result<Row, ImportError> {
         let gaps = self.itls[i].spans(SECONDS)?;
@@ -104,7 +150,8 @@ impl<'a> Lists<'a> {
             .filter(|text| !text.is_empty())
             .map(str::to_owned);
         let (input, output) = (self.inputs[i].count()?, self.outputs[i].count()?);
-        let ok = error.is_none() && (output > 0 || self.ttfts[i] > 0.0);
+        let claims = self.claims(i);
+        let ok = error.is_none() && !claims && (output > 0 || self.ttfts[i] > 0.0);
         let sent = self
             .starts
             .as_ref()
@@ -117,7 +164,7 @@ impl<'a> Lists<'a> {
         let mut row = Row {
             sent_ns: Some(at(0.0)),
             prompt_tokens: Some(input),
-            error: error.or_else(|| (!ok).then(|| "the tool gives no reason".to_owned())),
+            error: error.or_else(|| (!ok).then(|| no_reason(claims).to_owned())),
             ..Row::new(status)
         };
         if self.ttfts[i] > 0.0 {
@@ -129,7 +176,7 @@ impl<'a> Lists<'a> {
             }));
             row.first_token_ns = chunks.first().copied();
             row.last_token_ns = chunks.last().copied();
-            row.chunks_ns = Some(chunks);
+            row.chunks_ns = (self.gap == Gap::OfAChunk).then_some(chunks);
         }
         if ok {
             row.output_tokens = Some(output);
@@ -157,12 +204,20 @@ impl<'a> Lists<'a> {
             ("sent_ns", sent),
             ("first_token_ns", "sent_ns + ttfts"),
             ("last_token_ns", "first_token_ns + the sum of itls"),
-            ("chunks.at_ns", "first_token_ns + the running sum of itls"),
+            (
+                "chunks.at_ns",
+                match self.gap {
+                    Gap::OfAChunk => "first_token_ns + the running sum of itls",
+                    Gap::OfAToken => {
+                        "nothing: itls holds shares of the gaps, one for each token, and not the gaps"
+                    }
+                },
+            ),
             ("prompt_tokens", "input_lens"),
             ("output_tokens", "output_lens, where the request is ok"),
             (
                 "status, error",
-                "errors, and no time and no token for a failure without a text",
+                "errors; without an error also failed: no time and no token, or no text where other requests had one",
             ),
         ]);
         if self.texts.is_some() {
@@ -174,21 +229,22 @@ impl<'a> Lists<'a> {
     }
 }
 
+/// Returns the error of a failed row to which the tool gives none.
+fn no_reason(claims: bool) -> &'static str {
+    match claims {
+        true => "the tool reports success without any text",
+        false => "the tool gives no reason",
+    }
+}
+
 /// Removes first tokens that were not observed. If answers are not streamed, both tools put the
 /// whole latency into `ttfts` and write no gaps.
-fn not_streamed(imported: &mut Imported) {
-    let ok = || {
-        imported
-            .requests
-            .iter()
-            .filter(|row| row.status == RequestStatus::Ok)
-    };
-    let gaps = ok().any(|row| {
-        row.chunks_ns
-            .as_ref()
-            .is_some_and(|chunks| chunks.len() > 1)
-    });
-    if gaps || !ok().any(|row| row.output_tokens.is_some_and(|n| n > 1)) {
+fn not_streamed(gaps: bool, imported: &mut Imported) {
+    let mut ok = imported
+        .requests
+        .iter()
+        .filter(|row| row.status == RequestStatus::Ok);
+    if gaps || !ok.any(|row| row.output_tokens.is_some_and(|n| n > 1)) {
         imported.facts.streamed = gaps.then_some(true);
         return;
     }
@@ -204,14 +260,25 @@ fn not_streamed(imported: &mut Imported) {
     }
 }
 
-fn check_completed(result: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
+fn check_completed(
+    result: &At<'_>,
+    claimed: usize,
+    imported: &mut Imported,
+) -> Result<(), ImportError> {
     let ok = imported
         .requests
         .iter()
         .filter(|row| row.status == RequestStatus::Ok)
-        .count() as i64;
+        .count();
+    let ok = (ok + claimed) as i64;
     let completed = result.need("completed")?.count()?;
     if ok == completed {
+        if claimed > 0 {
+            imported.warnings.push(format!(
+                "{} without any text, which the tool counts as completed: failed here",
+                artifacts::counted(claimed as u64, "request")
+            ));
+        }
         return Ok(());
     }
     Err(ImportError::at(

@@ -86,9 +86,43 @@ pub(crate) fn read(report: &At<'_>, entry: Option<u32>) -> Result<Imported, Impo
     facts(benchmark, &mut imported)?;
     let metrics = benchmark.need("metrics")?;
     imported.summary = summary(&metrics)?;
-    check_totals(&metrics, &benchmark.need("requests")?)?;
-    rows(benchmark, &mut imported)?;
+    let window = Window::of(benchmark)?;
+    check_totals(&metrics, &benchmark.need("requests")?, &window)?;
+    rows(benchmark, &window, &mut imported)?;
     Ok(imported)
+}
+
+/// The part of a benchmark that its metrics count, in seconds since 1970. Requests that ended before it are GuideLLM's
+/// warm-up, and those that began after it are its cool-down.
+struct Window {
+    from: f64,
+    to: f64,
+}
+
+impl Window {
+    /// Returns the window; everything, if the report states none.
+    fn of(benchmark: &At<'_>) -> Result<Self, ImportError> {
+        let moment = |key: &str| benchmark.get(key).map(|at| at.moment()).transpose();
+        Ok(Self {
+            from: moment("start_time")?.unwrap_or(f64::NEG_INFINITY),
+            to: moment("end_time")?.unwrap_or(f64::INFINITY),
+        })
+    }
+
+    /// Returns whether the metrics count a request, by GuideLLM's own rule: it was under way at some moment of the
+    /// window. A request without an end is counted, as a report of an older version states none.
+    fn has(&self, item: &At<'_>) -> Result<bool, ImportError> {
+        let timings = item.need("info")?.need("timings")?;
+        let first = |names: [&str; 2]| {
+            let at = names.iter().find_map(|name| timings.get(name));
+            at.map(|at| at.moment()).transpose()
+        };
+        let Some(end) = first(["request_end", "resolve_end"])? else {
+            return Ok(true);
+        };
+        let start = first(["request_start", "resolve_start"])?.unwrap_or(end);
+        Ok(end >= self.from && start <= self.to)
+    }
 }
 
 fn facts(benchmark: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
@@ -132,7 +166,7 @@ fn facts(benchmark: &At<'_>, imported: &mut Imported) -> Result<(), ImportError>
     Ok(())
 }
 
-fn rows(benchmark: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
+fn rows(benchmark: &At<'_>, window: &Window, imported: &mut Imported) -> Result<(), ImportError> {
     let requests = benchmark.need("requests")?;
     let mut all = Vec::new();
     for group in GROUPS {
@@ -171,6 +205,7 @@ fn rows(benchmark: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> 
     for i in order {
         let (group, item) = &all[i];
         let mut row = row(group, item, base, open)?;
+        row.warmup = !window.has(item)?;
         let info = item.need("info")?;
         if several_turns && let Some(id) = info.get("conversation_id") {
             let next = sessions.len() as i64;
@@ -178,6 +213,16 @@ fn rows(benchmark: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> 
             row.turn = info.get("turn_index").map(|v| v.count()).transpose()?;
         }
         imported.requests.push(row);
+    }
+    let outside = imported.requests.iter().filter(|row| row.warmup).count();
+    if outside > 0 {
+        // The limit on the number of requests counts them, too.
+        let expected = &mut imported.facts.expected_requests;
+        *expected = expected.map(|n| n.saturating_sub(outside as i64));
+        imported.map(&[(
+            "phase",
+            "warmup for a request that ended before start_time or began after end_time: GuideLLM's warm-up and cool-down",
+        )]);
     }
     if base.is_finite() {
         imported.facts.started_unix_ns = Some((base * SECONDS as f64) as i64);
@@ -212,12 +257,15 @@ fn rows(benchmark: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> 
 }
 
 /// Checks that the report holds the rows of all requests that it counts. GuideLLM can be told to keep only a sample.
-fn check_totals(metrics: &At<'_>, requests: &At<'_>) -> Result<(), ImportError> {
+fn check_totals(metrics: &At<'_>, requests: &At<'_>, window: &Window) -> Result<(), ImportError> {
     for group in GROUPS {
         let Some(list) = requests.get(group) else {
             continue;
         };
-        let held = list.items()?.len();
+        let mut held = 0_usize;
+        for item in list.items()? {
+            held += usize::from(window.has(&item)?);
+        }
         let totals = metrics.get("request_totals").and_then(|t| t.get(group));
         let latency = metrics.get("request_latency").and_then(|m| m.get(group));
         // Requests that were never sent have no latency.
@@ -228,7 +276,9 @@ fn check_totals(metrics: &At<'_>, requests: &At<'_>) -> Result<(), ImportError> 
             if usize::try_from(count) != Ok(held) {
                 return Err(ImportError::at(
                     total.path,
-                    format!("{count} {group} requests, but the report lists {held}"),
+                    format!(
+                        "{count} {group} requests, but the report lists {held} of the measured time"
+                    ),
                     "GuideLLM can keep a sample of the requests; let it write all of them, since throughput counts rows",
                 ));
             }

@@ -95,6 +95,9 @@ pub(crate) struct Facts {
     pub(crate) streamed: Option<bool>,
     pub(crate) started_unix_ns: Option<i64>,
     pub(crate) clock: Clock,
+    /// Whether the client's limit on requests in flight may delay a request. The time from the scheduled moment to the
+    /// sending is then not the client's lag.
+    pub(crate) waits_in_line: bool,
 }
 
 /// The contents of a result file.

@@ -1,11 +1,29 @@
 //! `sglang.bench_serving [--output-details]`: `sglang/benchmark/serving.py`, one result per line.
 
-use crate::arrays;
+use crate::arrays::{self, Gap};
 use crate::json::{At, ImportError};
 use crate::rows::Imported;
 use crate::statistics::{Definition, flat};
 
-const DISTRIBUTIONS: &[Definition] = &[
+/// The clients that read SGLang's own API, `/generate`.
+const NATIVE: [&str; 2] = ["sglang", "sglang-native"];
+
+/// SGLang's `itl` of its own API.
+const ITL_OF_TOKENS: Definition = (
+    "itl",
+    "ms",
+    "SGLang: gap between two chunks with text ÷ the new tokens of the second, once for each of these tokens, over all \
+     requests; std is that of the population",
+);
+
+/// SGLang's `itl` of the other APIs.
+const ITL_OF_CHUNKS: Definition = (
+    "itl",
+    "ms",
+    "SGLang: gap between two chunks with text, over all requests: per chunk, or per token where `accept_length` is given; std is that of the population",
+);
+
+const DISTRIBUTIONS: [Definition; 3] = [
     (
         "ttft",
         "ms",
@@ -15,11 +33,6 @@ const DISTRIBUTIONS: &[Definition] = &[
         "tpot",
         "ms",
         "SGLang: (latency − ttft) ÷ (output tokens − 1), over requests of more than one token; std is that of the population",
-    ),
-    (
-        "itl",
-        "ms",
-        "SGLang: gap between two chunks with text, over all requests: per chunk, or per token where `accept_length` is given; std is that of the population",
     ),
     (
         "e2e_latency",
@@ -97,13 +110,20 @@ pub(crate) fn read(result: &At<'_>) -> Result<Imported, ImportError> {
     let mut imported = Imported::default();
     let completed = result.need("completed")?.count()?;
     let n = |metric: &str| matches!(metric, "ttft" | "e2e_latency").then_some(completed);
-    imported.summary = flat(result, DISTRIBUTIONS, FIGURES, n)?;
-    arrays::rows(result, &mut imported)?;
+    let backend = result.get("backend").map(|v| v.text()).transpose()?;
+    let gap = match backend.is_some_and(|backend| NATIVE.contains(&backend)) {
+        true => Gap::OfAToken,
+        false => Gap::OfAChunk,
+    };
+    let itl = match gap {
+        Gap::OfAToken => ITL_OF_TOKENS,
+        Gap::OfAChunk => ITL_OF_CHUNKS,
+    };
+    let [ttft, tpot, latency] = DISTRIBUTIONS;
+    imported.summary = flat(result, &[ttft, tpot, itl, latency], FIGURES, n)?;
+    arrays::rows(result, gap, &mut imported)?;
     let facts = &mut imported.facts;
-    facts.api = result
-        .get("backend")
-        .map(|v| v.text().map(str::to_owned))
-        .transpose()?;
+    facts.api = backend.map(str::to_owned);
     facts.model = result
         .get("server_info")
         .and_then(|info| info.get("model_path"))
@@ -114,12 +134,28 @@ pub(crate) fn read(result: &At<'_>) -> Result<Imported, ImportError> {
         .get("max_concurrency")
         .map(|v| v.small_count())
         .transpose()?;
+    // The moments of such a trace may set the arrivals, and the file does not say so.
+    let is_trace = result
+        .get("dataset_name")
+        .is_some_and(|name| name.value == "mooncake");
     match result.get("request_rate") {
+        _ if is_trace => {}
+        Some(rate) if rate.value.is_number() => {
+            facts.arrival = Some("poisson".to_owned());
+            facts.rate = Some(rate.number()?);
+        }
         // Python writes `Infinity`, which is not JSON and was read as a text.
-        Some(rate) if rate.value.is_number() => facts.rate = Some(rate.number()?),
-        _ => facts.clients = limit,
+        Some(_) => arrays::without_a_rate(limit, facts),
+        None => facts.clients = limit,
     }
     if !imported.requests.is_empty() {
+        if gap == Gap::OfAToken {
+            imported.warnings.push(
+                "SGLang's client for `/generate` divides each gap between two chunks by the tokens of the second and \
+                 writes it once for each token, so the moments of the chunks are unknown: there is no table `chunks`"
+                    .to_owned(),
+            );
+        }
         imported.map(&[(
             "done_ns",
             "nothing: the file holds no latency and no start time of a request",

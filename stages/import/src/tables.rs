@@ -15,7 +15,7 @@ pub(crate) fn tables(
     imported: &Imported,
     digest: &str,
 ) -> Result<Vec<(&'static str, Table)>, TableError> {
-    let mut all = vec![("requests", requests(&imported.requests)?)];
+    let mut all = vec![("requests", requests(imported)?)];
     if imported.requests.iter().any(|row| row.chunks_ns.is_some()) {
         all.push(("chunks", chunks(&imported.requests)?));
     }
@@ -56,7 +56,7 @@ fn clock(imported: &Imported) -> Option<Clock> {
 }
 
 /// Makes a row of `requests`. Values that the file lacks are null.
-fn request(request_id: i64, row: &Row) -> Request {
+fn request(request_id: i64, row: &Row, waits_in_line: bool) -> Request {
     Request {
         request_id,
         attempt: 1,
@@ -94,9 +94,10 @@ fn request(request_id: i64, row: &Row) -> Request {
         retry_after_s: None,
         error: row.error.clone(),
         schema_valid: None,
-        send_lag_ns: row
-            .send_lag_ns
-            .or_else(|| Some(row.sent_ns?.saturating_sub(row.scheduled_ns?))),
+        send_lag_ns: row.send_lag_ns.or_else(|| match waits_in_line {
+            true => None,
+            false => Some(row.sent_ns?.saturating_sub(row.scheduled_ns?)),
+        }),
         in_flight_at_send: None,
         reads: None,
         received_bytes: None,
@@ -108,8 +109,10 @@ fn request(request_id: i64, row: &Row) -> Request {
 }
 
 /// Makes the table `requests`: one row per request, in the file's order.
-fn requests(rows: &[Row]) -> Result<Table, TableError> {
-    let rows: Vec<Request> = (0..).zip(rows).map(|(id, row)| request(id, row)).collect();
+fn requests(imported: &Imported) -> Result<Table, TableError> {
+    let waits = imported.facts.waits_in_line;
+    let rows = (0..).zip(&imported.requests);
+    let rows: Vec<Request> = rows.map(|(id, row)| request(id, row, waits)).collect();
     match rows.iter().find_map(Request::impossible) {
         Some(why) => Err(TableError::new(why)),
         None => Request::table(&rows),

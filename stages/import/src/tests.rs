@@ -2,6 +2,7 @@
 
 mod columns;
 mod hostile;
+mod tools;
 
 use artifacts::Table;
 use contract::{RequestStatus, TokenSource};

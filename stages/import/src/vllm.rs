@@ -2,7 +2,7 @@
 
 use contract::RequestStatus;
 
-use crate::arrays;
+use crate::arrays::{self, Gap};
 use crate::json::{At, ImportError};
 use crate::rows::Imported;
 use crate::statistics::{Definition, flat};
@@ -92,12 +92,13 @@ pub(crate) fn read(result: &At<'_>) -> Result<Imported, ImportError> {
     let completed = result.need("completed")?.count()?;
     let n = |metric: &str| matches!(metric, "ttft" | "e2el").then_some(completed);
     imported.summary = flat(result, DISTRIBUTIONS, FIGURES, n)?;
-    arrays::rows(result, &mut imported)?;
+    let claimed = arrays::rows(result, Gap::OfAChunk, &mut imported)?;
     facts(result, &mut imported)?;
     if imported.requests.is_empty() {
         return Ok(imported);
     }
-    check_planned(result, &mut imported)?;
+    check_planned(result, claimed, &mut imported)?;
+    scheduled(result, &mut imported)?;
     if result.get("latencies").is_some() {
         imported.map(&[(
             "done_ns",
@@ -121,13 +122,17 @@ pub(crate) fn read(result: &At<'_>) -> Result<Imported, ImportError> {
 }
 
 /// Compares the rows with the counts that the file states beside them.
-fn check_planned(result: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
+fn check_planned(
+    result: &At<'_>,
+    claimed: usize,
+    imported: &mut Imported,
+) -> Result<(), ImportError> {
     let rows = imported.requests.len() as i64;
     let failed = imported
         .requests
         .iter()
         .filter(|row| row.status != RequestStatus::Ok);
-    let failed = failed.count() as i64;
+    let failed = (failed.count() - claimed) as i64;
     if let Some(stated) = result.get("failed").filter(|v| v.value != failed) {
         return Err(ImportError::at(
             stated.path,
@@ -174,22 +179,53 @@ fn facts(result: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
         .get("max_concurrency")
         .map(|v| v.small_count())
         .transpose()?;
+    // With a ramp, the file says `inf` for the rate.
+    let is_ramp = result.get("ramp_up_strategy").is_some();
     match result.get("request_rate") {
-        // Without a rate, a limit on concurrency means a closed loop.
-        Some(rate) if rate.value == "inf" => {
-            facts.arrival = Some(
-                if limit.is_some() {
-                    "closed-loop"
-                } else {
-                    "burst"
-                }
-                .to_owned(),
-            );
-            facts.clients = limit;
+        _ if is_ramp => facts.arrival = Some("ramp".to_owned()),
+        Some(rate) if rate.value == "inf" => arrays::without_a_rate(limit, facts),
+        Some(rate) if rate.value.is_number() => {
+            facts.rate = Some(rate.number()?);
+            facts.arrival = result
+                .get("burstiness")
+                .map(|shape| match shape.value.as_f64() {
+                    Some(shape) if shape.total_cmp(&1.0).is_eq() => "poisson".to_owned(),
+                    Some(_) => "gamma".to_owned(),
+                    // Python writes `Infinity` for equal gaps.
+                    None => "constant".to_owned(),
+                });
         }
-        Some(rate) if rate.value.is_number() => facts.rate = Some(rate.number()?),
         _ => {}
     }
+    facts.waits_in_line = limit.is_some();
+    Ok(())
+}
+
+/// Reads when requests were due: `queue_times` holds how long each waited for the client's own limit. In a closed loop,
+/// none is due before its client is free.
+fn scheduled(result: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
+    let Some(waits) = result.get("queue_times") else {
+        return Ok(());
+    };
+    if result.get("start_times").is_none() || imported.facts.clients.is_some() {
+        return Ok(());
+    }
+    let waits_ns = waits.spans(1_000_000_000)?;
+    if waits_ns.len() != imported.requests.len() {
+        return Err(ImportError::at(
+            waits.path,
+            format!(
+                "{} entries, but `ttfts` has {}",
+                waits_ns.len(),
+                imported.requests.len()
+            ),
+            "the tool writes one entry per request into each list; the file has been changed",
+        ));
+    }
+    for (row, wait) in imported.requests.iter_mut().zip(waits_ns) {
+        row.scheduled_ns = row.sent_ns.map(|sent| sent - wait.round() as i64);
+    }
+    imported.map(&[("scheduled_ns", "sent_ns − queue_times")]);
     Ok(())
 }
 

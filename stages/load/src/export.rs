@@ -219,6 +219,9 @@ fn sglang(facts: &ResultFacts, timings: &[Timing<'_>], bounds: &Bounds) -> Map<S
     all
 }
 
+/// The process that sends requests and reads their answers.
+const PROCESS: &str = "benchtrail";
+
 fn aiperf(id: usize, facts: &ResultFacts, timing: &Timing<'_>) -> Value {
     let row = timing.request;
     let wall = |ns: Option<i64>| ns.map(|ns| facts.started_unix_ns + ns);
@@ -271,14 +274,24 @@ fn aiperf(id: usize, facts: &ResultFacts, timing: &Timing<'_>) -> Value {
         };
         json!({ "code": row.http_status, "type": kind, "message": row.error })
     });
+    // AIPerf requires a start and an end of every request, also of one that was never sent, and names of the processes
+    // that sent it and read its answer.
+    let start = row
+        .sent_ns
+        .or(row.scheduled_ns)
+        .or(row.done_ns)
+        .unwrap_or(0);
+    let end = row.done_ns.or(row.last_token_ns).unwrap_or(start);
     let mut record = json!({
         "metadata": {
             "session_num": row.session_id.unwrap_or(id as i64),
             "turn_index": row.turn.unwrap_or(0),
             "credit_issued_ns": wall(row.scheduled_ns.or(row.sent_ns)),
-            "request_start_ns": wall(row.sent_ns),
+            "request_start_ns": facts.started_unix_ns + start,
             "request_ack_ns": wall(row.headers_ns),
-            "request_end_ns": wall(row.done_ns.or(row.last_token_ns).or(row.sent_ns)),
+            "request_end_ns": facts.started_unix_ns + end,
+            "worker_id": PROCESS,
+            "record_processor_id": PROCESS,
             "benchmark_phase": if row.phase == Phase::Warmup { "warmup" } else { "profiling" },
             "was_cancelled": row.status == RequestStatus::Cancelled,
         },
@@ -410,6 +423,31 @@ mod tests {
                 assert_eq!(theirs.chunks, ours.chunks, "{}", name("chunks"));
             }
         }
+    }
+
+    /// The fields without a default of `MetricRecordMetadata` in AIPerf 0.13.
+    #[test]
+    fn a_record_of_aiperf_has_every_field_that_aiperf_requires() {
+        let cell = cell();
+        let unsent = Request {
+            sent_ns: None,
+            done_ns: None,
+            status: RequestStatus::Failed,
+            ..contract::synthetic::request(0)
+        };
+        let mut all = timings(&cell);
+        all[7].request = &unsent;
+        let text = result_file(Tool::Aiperf, &facts(), &all, &Bounds::default());
+        for line in text.lines() {
+            let record: Value = serde_json::from_str(line).unwrap();
+            for number in ["session_num", "request_start_ns", "request_end_ns"] {
+                assert!(record["metadata"][number].is_i64(), "{number} of {line}");
+            }
+            for name in ["worker_id", "record_processor_id", "benchmark_phase"] {
+                assert!(record["metadata"][name].is_string(), "{name} of {line}");
+            }
+        }
+        assert_eq!(import::read_text("aiperf", &text).unwrap().len(), 8);
     }
 
     #[test]
