@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
-use arrow_array::{Array, BooleanArray, DictionaryArray, Int64Array};
+use arrow_array::{Array, BooleanArray, DictionaryArray, Float64Array, Int64Array};
 use arrow_schema::{DataType, Schema};
 use bytes::{Buf, Bytes};
 use parquet::arrow::ProjectionMask;
@@ -128,6 +128,14 @@ impl ColumnBatch {
     /// If the column has another type.
     pub fn ints(&self, column: &str) -> Result<InPlace<'_, Int64Array>, TableError> {
         self.0.ints(column)
+    }
+
+    /// Returns a column of doubles.
+    ///
+    /// # Errors
+    /// If the column has another type.
+    pub fn floats(&self, column: &str) -> Result<InPlace<'_, Float64Array>, TableError> {
+        self.0.floats(column)
     }
 
     /// Returns a column of Boolean values.

@@ -4,9 +4,10 @@
 use std::ops::Range;
 
 use arrow_array::RecordBatch;
+use arrow_schema::{ArrowError, SchemaRef};
 use arrow_select::concat::concat_batches;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection,
 };
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
@@ -33,6 +34,67 @@ impl Table {
         })?;
         untrusted::guarded(|| read(kept, &rows)).map_err(unreadable)
     }
+
+    /// Reads single rows of a table in a store, given in ascending order and each once. A row past the end is left out.
+    /// Checks all of the object's bytes against its digest.
+    ///
+    /// # Errors
+    /// If the object is missing, damaged or not a Parquet file.
+    pub fn read_chosen(store: &Store, digest: &Digest, rows: &[usize]) -> Result<Self, TableError> {
+        let kept = Kept::read(store, digest, |footer| {
+            let groups = groups_with(&footer.metadata, rows);
+            footer.ranges_of(|group, _| groups.iter().any(|(wanted, _)| *wanted == group))
+        })?;
+        untrusted::guarded(|| read_single(kept, rows)).map_err(unreadable)
+    }
+}
+
+fn read_single(kept: Kept, rows: &[usize]) -> Result<Table, ParquetError> {
+    let metadata = ArrowReaderMetadata::load(&kept, ArrowReaderOptions::new())?;
+    untrusted::check(metadata.metadata(), kept.len())?;
+    untrusted::check_values(metadata.metadata(), kept.len())?;
+    let groups = groups_with(metadata.metadata(), rows);
+    let part = |from: u64, length: usize| kept.get_bytes(from, length);
+    let is_read = |group: usize| groups.iter().any(|(wanted, _)| *wanted == group);
+    untrusted::check_pages(metadata.metadata(), |group, _| is_read(group), part)?;
+    // The reader counts rows within the groups that it reads, one after another.
+    let (mut before, mut runs) = (0, Vec::<Range<usize>>::new());
+    for (_, own) in &groups {
+        for row in &rows[rows.partition_point(|r| *r < own.start)..] {
+            if *row >= own.end {
+                break;
+            }
+            let at = before + row - own.start;
+            match runs.last_mut() {
+                Some(run) if run.end == at => run.end += 1,
+                _ => runs.push(at..at + 1),
+            }
+        }
+        before += own.len();
+    }
+    let schema = schemas::shared(metadata.schema().clone());
+    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(kept, metadata)
+        .with_row_groups(groups.iter().map(|(group, _)| *group).collect())
+        .with_row_selection(RowSelection::from_consecutive_ranges(
+            runs.into_iter(),
+            before,
+        ))
+        .with_batch_size(rows.len().clamp(1, 1 << 14))
+        .build()?;
+    Ok(joined(reader, schema)?)
+}
+
+/// Returns the batches as one table.
+fn joined(
+    batches: impl Iterator<Item = Result<RecordBatch, ArrowError>>,
+    schema: SchemaRef,
+) -> Result<Table, ArrowError> {
+    let batches = batches.collect::<Result<Vec<_>, _>>()?;
+    let batch = match batches.first() {
+        None => RecordBatch::new_empty(schema.clone()),
+        Some(first) => concat_batches(&first.schema(), &batches)?,
+    };
+    Ok(Table::of(batch.with_schema(schema)?))
 }
 
 fn read(kept: Kept, rows: &Range<usize>) -> Result<(Table, usize), ParquetError> {
@@ -59,12 +121,7 @@ fn read(kept: Kept, rows: &Range<usize>) -> Result<(Table, usize), ParquetError>
         .with_limit(wanted)
         .with_batch_size(wanted.clamp(1, 1 << 14))
         .build()?;
-    let batches = reader.collect::<Result<Vec<_>, _>>()?;
-    let batch = match batches.first() {
-        None => RecordBatch::new_empty(schema.clone()),
-        Some(first) => concat_batches(&first.schema(), &batches)?,
-    };
-    Ok((Table::of(batch.with_schema(schema)?), all))
+    Ok((joined(reader, schema)?, all))
 }
 
 /// Returns the row groups that contain the rows.
@@ -78,6 +135,20 @@ fn groups_of(metadata: &ParquetMetaData, rows: &Range<usize>) -> Range<usize> {
             groups.end = group + 1;
         }
         at = end;
+    }
+    groups
+}
+
+/// Returns the row groups that contain any of the ascending rows, each with its range of rows.
+fn groups_with(metadata: &ParquetMetaData, rows: &[usize]) -> Vec<(usize, Range<usize>)> {
+    let (mut at, mut groups) = (0, Vec::new());
+    for group in 0..metadata.num_row_groups() {
+        let own = at..at + size(metadata, group);
+        at = own.end;
+        let next = rows.get(rows.partition_point(|row| *row < own.start));
+        if next.is_some_and(|row| own.contains(row)) {
+            groups.push((group, own));
+        }
     }
     groups
 }
@@ -140,6 +211,28 @@ mod tests {
                 page.text("word").unwrap(),
                 whole.text("word").unwrap()[from..to]
             );
+            assert_eq!(page.unit("n").as_deref(), Some("tok"));
+        }
+    }
+
+    #[test]
+    fn single_rows_are_those_of_the_table_wherever_its_groups_end() {
+        let (_folder, store, digest, bytes) = stored();
+        let whole = Table::from_parquet(bytes).unwrap();
+        for rows in [
+            vec![],
+            vec![0],
+            vec![999, 1_000],
+            vec![3, 4, 5, 2_400, 2_499],
+            vec![1_500, 2_500, 9_000],
+            (0..2_500).collect(),
+            (0..2_500).step_by(7).collect(),
+        ] {
+            let page = Table::read_chosen(&store, &digest, &rows).unwrap();
+            let there: Vec<usize> = rows.into_iter().filter(|row| *row < 2_500).collect();
+            let values = |table: &Table, rows: &[usize]| table.values("word", rows).unwrap();
+            let all: Vec<usize> = (0..page.rows()).collect();
+            assert_eq!(values(&page, &all), values(&whole, &there));
             assert_eq!(page.unit("n").as_deref(), Some("tok"));
         }
     }

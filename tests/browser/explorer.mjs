@@ -48,11 +48,41 @@ writeFileSync(`${project}/experiments/figures.yaml`, `${yaml.replace("experiment
       scatter: {kind: scatter, table: results.cells, x: ttft_ms_p50, y: output_throughput, series: configuration, facet: configuration, log-x: true, log-y: true, title: A scatter, caption: Cells.}
       fit: {kind: fit, table: results.means, x: clients, y: output_throughput_mean, fit: results.curve, series: configuration, title: A fit, caption: Means.}
 `);
+// Two load stages with the same axes, in a file that does not have the name of its experiment; and the same at other labels.
+const stages = (name, clients) => `experiment: ${name}
+seed: 5
+axes:
+  server: {one: {s: batching}, other: {s: serial}}
+  clients: [${clients}]
+stages:
+${[["long", 24], ["short", 2]].map(([stage, tokens]) => `  ${stage}:
+    kind: load
+    over: [server, clients]
+    workload: {description: Few words., prompts: {words: {length: 4}}, output: {tokens: ${tokens}}}
+    arrival: {closed-loop: {clients: "\${clients}"}}
+    requests: 12
+    warmup: 4
+    simulate: {server: "\${server.s}"}
+`).join("")}  checks: {kind: verify, needs: [long, short], gates: [{gate: census}, {gate: row-status}]}
+  results:
+    kind: analyze
+    needs: [long, short, checks]
+    tables:
+      cells: {operator: cell-summary, load: short}
+      long_cells: {operator: cell-summary, load: long}
+      objectives: {operator: goodput, load: short, objectives: [{name: tight, all: [{metric: ttft_ms, at-most: 4}]}, {name: loose, all: [{metric: ttft_ms, at-most: 100}]}]}
+`;
+writeFileSync(`${project}/experiments/stages.yaml`, stages("two", "1, 2"));
+writeFileSync(`${project}/experiments/apart.yaml`, stages("apart", "3, 4"));
 console.log("measuring…");
 run("run", "experiments/planted-grid.yaml", "--smoke", "--keep-going", "--quiet");
 assert.equal(run("run", "experiments/hostile.yaml", "--smoke", "--quiet").status, 0);
 assert.equal(run("run", "experiments/simulated.yaml", "--quiet").status, 0);
 run("run", "experiments/many.yaml", "--keep-going", "--quiet");
+for (const name of ["stages", "apart"]) {
+  const made = run("run", `experiments/${name}.yaml`, "--quiet");
+  assert.equal(made.status, 0, made.stdout + made.stderr);
+}
 {
   const made = run("run", "experiments/figures.yaml", "--quiet");
   assert.equal(made.status, 0, made.stdout + made.stderr);
@@ -628,6 +658,119 @@ try {
     await p.until("document.querySelector('main .plot svg')");
     assert.match(await text(), /Results at \d+ coordinates/);
   });
+  const TWO = `${base}#/study/experiments~stages`;
+  await check("two load stages with the same axes", async () => {
+    // Every view shows the values of its stage, without a choice.
+    const numbers = () => p.evaluate("[...document.querySelectorAll('.cellmap td a')].map((e) => e.textContent)");
+    const own = async (stage, table) => {
+      await p.go(`${TWO}?stage=${stage}`);
+      assert.equal(await p.evaluate("document.querySelector('select[data-control=Colour]').value"), table);
+      const shown = await numbers();
+      await p.go(`${TWO}/plots?stage=${stage}`);
+      await p.until("document.querySelector('details.twin summary')");
+      assert.match(await p.evaluate("document.querySelector('details.yaml pre').textContent"), new RegExp(`table: ${table}\\n`));
+      await p.go(`${TWO}/compare?stage=${stage}`);
+      await p.until("document.querySelector('main table')");
+      assert.ok((await text()).includes(`From the table ${table}.`));
+      return shown;
+    };
+    assert.notDeepEqual(await own("long", "results.long_cells"), await own("short", "results.cells"));
+    // Those of the other one are named.
+    for (const view of ["?stage=short&colour=results.long_cells", "/plots?stage=short&table=results.long_cells", "/compare?stage=short&table=results.long_cells"]) {
+      await p.go(TWO + view);
+      await p.until("document.querySelector('main').innerText.includes('These are values of stage long, and not of short.')");
+    }
+  });
+  await check("several rows for each cell", async () => {
+    await p.go(`${TWO}?stage=short&colour=results.objectives&column=goodput`);
+    const shown = () => p.evaluate("[...document.querySelectorAll('.cellmap td a')].map((e) => e.getAttribute('aria-label')).join()");
+    const loose = await shown();
+    assert.equal(await p.evaluate("(() => { const s = document.querySelector('select[data-control=objective]'); const before = s.value; s.value = 'tight'; s.dispatchEvent(new Event('change')); return before; })()"), "loose");
+    await p.until("location.hash.includes('key.objective=tight') && !document.querySelector('[aria-busy]')");
+    assert.notEqual(await shown(), loose);
+    // A share has no unit.
+    await p.go(`${TWO}?stage=short&colour=results.cells&column=ok_rate`);
+    assert.match(await shown(), /ok_rate 1(,|$)/);
+  });
+  await check("the output of a cell with warm-up", async () => {
+    const cells = await (await fetch(`${base}api/v1/studies/experiments~stages/tables/results.cells`)).json();
+    const value = (name) => cells.columns.find((c) => c.name === name).values[0];
+    await p.go(`${base}#/study/experiments~stages/cell/short?cell=${encodeURIComponent(`server=${value("server")},clients=${value("clients")}`)}`);
+    await p.until("[...document.querySelectorAll('main tr')].some((r) => r.textContent.startsWith('output of requests'))");
+    const output = await p.evaluate("[...document.querySelectorAll('main tr')].find((r) => r.textContent.startsWith('output of requests')).querySelector('td').textContent");
+    assert.ok(Math.abs(Number(output) / value("output_throughput") - 1) < 1e-3, `${output} and ${value("output_throughput")}`);
+    assert.match(await text(), /4 of warm-up, which enter no figure/);
+  });
+  await check("a bound that is typed", async () => {
+    const told = async (bound) => {
+      await p.go(`${TWO}/plots?plot=goodput&stage=long&bound.ttft_ms=${bound}`);
+      await p.until("[...document.querySelectorAll('main p[role=status]')].some((e) => e.textContent.includes('every bound'))");
+      return Number((await text()).match(/([\d,]+) of [\d,]+ requests meet every bound/)[1]);
+    };
+    const { columns: [{ values }] } = await (await fetch(`${base}api/v1/studies/experiments~stages/sql?query=${encodeURIComponent("select (first_token_ns - sent_ns) / 1e6 as t from \"long.requests\" where phase = 'measured' order by 1")}`)).json();
+    const bound = (values[23] + values[24]) / 2;
+    assert.equal(await told(bound), values.filter((v) => v <= bound).length);
+    assert.equal(await told(values[0] / 2), 0);
+    assert.equal(await told(values.at(-1) * 2), values.length);
+    await told("some");
+    assert.match(await text(), /“some” is not a number, so TTFT has no bound/);
+    await p.evaluate("(() => { const e = document.querySelector('input[data-control=\"bound.ttft_ms\"]'); e.focus(); e.value = '4.5'; e.dispatchEvent(new Event('change')); })()");
+    await p.until("location.hash.includes('bound.ttft_ms=4.5') && document.activeElement?.dataset?.control === 'bound.ttft_ms'");
+  });
+  await check("cells without a value", async () => {
+    await p.go(`${TWO}/plots?stage=short&x=ttft_ms_n&y=ttft_ms_p50`);
+    await p.until("document.querySelector('main .plot svg')");
+    assert.doesNotMatch(await text(), /have no /);
+    await p.go(`${base}#/study/experiments~simulated/plots?x=ttft_ms_p90`);
+    await p.until("document.querySelector('main .plot svg')");
+    assert.match(await text(), /18 of 24 cells have no TTFT p90 \(batched: 9; serial: 9\): refused, p90 of [^]*values needed/);
+    await p.go(`${GRID}/plots?only.workload=long-prefill`);
+    await p.until("document.querySelector('main .plot svg')");
+    assert.match(await text(), /Of \d+ cells, without .*that a gate excluded/);
+  });
+  await check("a row of a table over cells", async () => {
+    await p.go(`${TWO}/data?table=short.requests&from=16`);
+    await p.click("main tbody a[href*='/request/short']");
+    assert.match(await text(), /^Request \d+\n*short\[/);
+    await p.go(`${TWO}/data?table=short.cell`);
+    await p.click("main tbody a[href*='/cell/short']");
+    assert.match(await text(), /^short\[/);
+    await p.go(`${GRID}/data?table=grid.requests&from=0`);
+    await p.until("document.querySelector('main tbody tr')");
+    const [first, last] = (await text()).match(/rows (\d+) to (\d+) of/).slice(1).map(Number);
+    assert.equal(last - first + 1, await p.evaluate("document.querySelectorAll('main tbody tr').length"));
+  });
+  await check("a long text among many columns", async () => {
+    await p.go(`${GRID}/data?table=results.cells`);
+    await p.until("document.querySelector('main td .clipped')");
+    const tall = () => p.evaluate("document.querySelector('main td .clipped').getBoundingClientRect().height");
+    const before = await tall();
+    await p.evaluate("document.querySelector('main td .clipped').focus()");
+    assert.ok(await tall() > before, "all of it with the focus");
+    await p.evaluate("document.activeElement.blur()");
+  });
+  await check("a view that comes too late", async () => {
+    // The requests of a cell take long; meanwhile, the reader opens the plots.
+    await p.go(TWO);
+    await p.evaluate("window.quick = window.fetch; window.fetch = async (asked, options) => { const reply = await window.quick(asked, options); if (String(asked).includes('.requests')) await new Promise((done) => { setTimeout(done, 1500); }); return reply; }");
+    const at = await p.evaluate("document.querySelector('.cellmap td a').href");
+    await p.evaluate(`location.hash = ${JSON.stringify(new URL(at).hash.replace("/cell/", "/request/"))} + "&row=3"`);
+    await pause(200);
+    await p.click("nav a[href$='/plots']");
+    await pause(2500);
+    assert.deepEqual(await p.evaluate("[document.querySelector('main h1').textContent, document.title]"), ["Plots", "Plots · Benchtrail"]);
+    await p.evaluate("window.fetch = window.quick");
+  });
+  await check("two studies without a common label", async () => {
+    await p.go(`${base}#/compare/experiments~stages/experiments~apart`);
+    await p.until("document.querySelector('main h2')");
+    assert.match(await text(), /no cell has the same labels in both: only the older one has, for instance, /);
+    assert.doesNotMatch(await text(), /No recorded setting/);
+  });
+  await check("a run whose file has another name", async () => {
+    await p.go(`${base}#/run/two`);
+    await p.until("document.querySelector('main a[href$=\"/study/experiments~stages\"]')");
+  });
   await check("no history without commits", async () => {
     await p.go(`${base}#/study/experiments~hostile.smoke/history`);
     await p.until("document.querySelector('main .error')");
@@ -645,7 +788,7 @@ try {
     }
     await p.go(`${base}#/study/experiments~followed.smoke/history?table=results.means`);
     await p.until("document.querySelector('main .plot svg')");
-    assert.match(await text(), /3 commits[^]*undecidable: 3 commits have a value[^]*seed 3/);
+    assert.match(await text(), /3 commits[^]*undecidable: 3 measurements, and a change point needs \d+[^]*seed 3/);
     assert.deepEqual(await p.evaluate(MEETING), [], "texts of the plot");
     await p.evaluate("[...document.querySelectorAll('main select')].at(-1).selectedIndex = 1; [...document.querySelectorAll('main select')].at(-1).dispatchEvent(new Event('change'))");
     await p.until("location.hash.includes('only=') && document.querySelectorAll('main tbody tr').length === 3");

@@ -17,6 +17,7 @@ mod history;
 mod live;
 mod safety;
 mod study;
+mod two_stages;
 
 const GRID: &str = "/api/v1/studies/experiments~planted-grid.smoke";
 

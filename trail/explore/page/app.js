@@ -1,6 +1,6 @@
 // The page: the address after the `#` selects a view, and its parameters select what the view shows.
 
-import { address, h, here, replace, say } from "./dom.js";
+import { address, h, here, replace, say, sentence, viewElement } from "./dom.js";
 import { get, isFile, openData, renew } from "./api.js";
 import { showDrawer, watchEscape } from "./drawer.js";
 import { studiesView } from "./studies.js";
@@ -23,7 +23,7 @@ let leave = new AbortController();
 // Where a reader continues whose address leads nowhere.
 let home = { href: address([]), text: "Show all studies" };
 
-async function view(segments, parameters) {
+async function view(main, segments, parameters) {
   const [kind, study, what, stage] = segments;
   if (kind === "study" && study) {
     if (!what) return gridView(main, study);
@@ -55,6 +55,32 @@ function placeOf({ segments, parameters: { why, ...others } }) {
   return JSON.stringify([segments, others]);
 }
 
+// Each navigation has a number. What a view still reads after a later one began is dropped.
+let turn = 0;
+
+// Draws the view of the address into an element of its own; returns whether it is still the one that the reader wants.
+// If it fails, `fail` shows the error there. `before` is done first.
+async function draw(fail, before = null) {
+  const mine = turn += 1;
+  const { segments, parameters } = here();
+  leave.abort();
+  leave = new AbortController();
+  const own = viewElement(main, () => turn === mine);
+  main.setAttribute("aria-busy", "true");
+  try {
+    await before?.();
+    await view(own, segments, parameters);
+  } catch (error) {
+    if (turn === mine) fail(own, error);
+  }
+  if (turn !== mine) return false;
+  main.removeAttribute("aria-busy");
+  document.title = `${main.querySelector("h1")?.textContent ?? "Explorer"} · Benchtrail`;
+  return true;
+}
+
+const failed = (own, error) => replace(own, h("div", { class: "error", role: "alert" }, h("h1", {}, "This cannot be shown"), h("p", {}, error.message), error.hint ? h("p", { class: "soft" }, error.hint) : null, h("p", {}, h("a", { href: home.href }, home.text))));
+
 async function show() {
   const { segments, parameters } = here();
   const study = segments[0] === "study" ? segments[1] : segments[0] === "object" ? parameters.study : null;
@@ -70,26 +96,25 @@ async function show() {
   const following = showDrawer(study, why, drawer);
   if (place !== shown) {
     shown = place;
-    leave.abort();
-    leave = new AbortController();
     say("Reading…");
-    main.setAttribute("aria-busy", "true");
-    try {
-      if (segments[0] === "study" && segments[1]) await renew(segments[1]);
-      await view(segments, parameters);
-    } catch (error) {
-      replace(main, h("div", { class: "error", role: "alert" }, h("h1", {}, "This cannot be shown"), h("p", {}, error.message), error.hint ? h("p", { class: "soft" }, error.hint) : null, h("p", {}, h("a", { href: home.href }, home.text))));
-    }
-    main.removeAttribute("aria-busy");
-    document.title = `${main.querySelector("h1")?.textContent ?? "Explorer"} · Benchtrail`;
+    if (!await draw(failed, segments[0] === "study" && segments[1] ? () => renew(segments[1]) : null)) return;
     say("");
     if (y || (!others.line && !others.mark)) scrollBackTo(y);
-    if (!why) main.focus({ preventScroll: true });
+    if (!here().parameters.why) main.focus({ preventScroll: true });
   } else history.replaceState({ y: window.scrollY }, "");
   await following;
   if (closed && opener?.isConnected) opener.focus({ preventScroll: true });
   if (why && !drawer.hidden) drawer.querySelector("button")?.focus({ preventScroll: true });
   document.documentElement.dataset.ready = place + (why ?? "");
+}
+
+// Draws the same view with other parameters: the reader stays where it was. If that fails, the view before stays, too.
+async function showAgain() {
+  const place = placeOf(here());
+  let failure = "";
+  if (!await draw((_, error) => { failure = sentence(error); })) return;
+  say(failure);
+  document.documentElement.dataset.ready = place;
 }
 
 // Scrolls to where the reader was. Pictures that arrive late make the page longer, so this repeats until it is long
@@ -123,6 +148,7 @@ async function start() {
   window.addEventListener("hashchange", show);
   // What a view changed in its address is already shown.
   document.addEventListener("amended", () => { shown = placeOf(here()); });
+  document.addEventListener("reshow", showAgain);
   watchPlace();
   await show();
 }

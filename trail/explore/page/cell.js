@@ -5,7 +5,7 @@ import { asTable, get, isFile, table } from "./api.js";
 import { figuresOf, figuresView, requestsOf } from "./figures.js";
 import { byLabel, bytesText, digits, moment, nanoseconds, plural, seconds, short } from "./format.js";
 import { tableView } from "./table.js";
-import { chart, cloudTrack, inFlight, valueAt, waterfall } from "./tracks.js";
+import { chart, cloudTrack, inFlight, isWarmup, valueAt, waterfall } from "./tracks.js";
 import { kind, statusColour } from "./colour.js";
 
 const MOST = 5000;
@@ -184,7 +184,7 @@ function reading(tracks, t, y) {
   for (const track of tracks) {
     if (track.rows && y >= top && y < top + track.height) {
       const r = track.rows[Math.floor(((y - top) / track.height) * track.rows.length)];
-      if (r) parts.push(`request ${r.id} ${r.status}${r.sent !== null && r.first !== null ? `, first token after ${nanoseconds(r.first - r.sent)}` : ""}${r.sent !== null && r.done !== null ? `, done after ${nanoseconds(r.done - r.sent)}` : ""} (click opens it)`);
+      if (r) parts.push(`request ${r.id} ${r.status}${isWarmup(r) ? ", warm-up" : ""}${r.sent !== null && r.first !== null ? `, first token after ${nanoseconds(r.first - r.sent)}` : ""}${r.sent !== null && r.done !== null ? `, done after ${nanoseconds(r.done - r.sent)}` : ""} (click opens it)`);
     }
     top += (track.height ?? 56) + 8;
     for (const line of (track.lines ?? []).filter((l) => !l.dots)) {
@@ -195,11 +195,13 @@ function reading(tracks, t, y) {
   return `${nanoseconds(t)}: ${parts.join("; ")}`;
 }
 
-// The colours of the statuses that the requests have.
+// The colours of the statuses that the requests have, and the ground of the warm-up.
 function statusLegend(rows) {
+  const warm = rows.filter(isWarmup).length;
   const counts = new Map();
   for (const r of rows) counts.set(r.status, (counts.get(r.status) ?? 0) + 1);
-  return h("div", { class: "legend" }, [...counts].map(([status, n]) => h("span", {}, h("span", { class: "chip", style: { background: `var(--${statusColour(status)})` } }), `${n.toLocaleString("en-US")} ${status}`)));
+  return h("div", { class: "legend" }, [...counts].map(([status, n]) => h("span", {}, h("span", { class: "chip", style: { background: `var(--${statusColour(status)})` } }), `${n.toLocaleString("en-US")} ${status}`)),
+    warm ? h("span", {}, h("span", { class: "chip", style: { background: "var(--mark)" } }), `${warm.toLocaleString("en-US")} of warm-up, which enter no figure`) : null);
 }
 
 function smallTimeline(study, stage, at, requests, others) {
@@ -260,7 +262,7 @@ function largeTimeline(study, stage, at, requests, others) {
     const open = requestAt(study, stage, at, bars);
     own.element.addEventListener("click", (event) => open(event.clientY - own.element.getBoundingClientRect().top, own.time(event)));
     const columns = { column: (name) => (one[name] ? { name, unit: null, values: one[name] } : null) };
-    replace(under, h("figure", {}, own.element), ...list(study, stage, at, columns, rows, found.requests_in_all));
+    replace(under, statusLegend(rows), h("figure", {}, own.element), ...list(study, stage, at, columns, rows, found.requests_in_all));
     own.draw(null);
   };
   get(["studies", study, "activity"], { stage, cell: at }).then((all) => {

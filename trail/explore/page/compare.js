@@ -1,9 +1,9 @@
 // Two labels of an axis, or two studies, side by side. The program computed every interval and every verdict; the page
 // only shows them.
 
-import { address, alertOf, amend, breakable, cellLink, facts, h, here, replace, say, select, sentence } from "./dom.js";
+import { address, alertOf, breakable, cellLink, facts, h, here, replace, reshow, select, sentence } from "./dom.js";
 import { get, renew } from "./api.js";
-import { betterOf, byLabel, columnWords, digits, plural, short } from "./format.js";
+import { betterOf, byLabel, columnWords, digits, plural, short, unitOrNull, valuesOf, withUnit } from "./format.js";
 import { csvText, download, plotOf, svgText } from "./plot.js";
 import { NOTHING, leftOut } from "./plots.js";
 
@@ -15,7 +15,6 @@ const CLASS = { confound: "bad", unknown: "warn" };
 export async function contrastView(main, study) {
   const { parameters } = here();
   const [overview, cells, list] = await Promise.all([get(["studies", study]), get(["studies", study, "cells"]), get(["studies"]).catch(() => ({ studies: [] }))]);
-  const again = (change) => { amend(change); contrastView(main, study).catch((e) => say(e.message)); };
   const stages = cells.stages.filter((s) => s.class === "measurement" && s.axes.length);
   const stage = stages.find((s) => s.name === parameters.stage) ?? stages[0];
   const others = list.studies.filter((s) => s.id !== study);
@@ -37,12 +36,12 @@ export async function contrastView(main, study) {
   const a = pick(parameters.a, axis.labels[0]);
   const b = pick(parameters.b, axis.labels.find((l) => l !== a));
   const options = axis.labels.map((l) => [String(l), String(l)]);
-  replace(main, h("h1", {}, `${axis.axis}: ${a} against ${b}`), h("div", { class: "row" }, stages.length > 1 ? select("Stage", stages.map((s) => s.name), stage.name, (name) => again({ stage: name, axis: null, a: null, b: null })) : null,
-    select("Axis", axes.map((x) => x.axis), axis.axis, (name) => again({ axis: name, a: null, b: null, unit: null })), select("One side", options, String(a), (label) => again({ a: label })), select("The other, the base", options, String(b), (label) => again({ b: label })), another), shown);
+  replace(main, h("h1", {}, `${axis.axis}: ${a} against ${b}`), h("div", { class: "row" }, stages.length > 1 ? select("Stage", stages.map((s) => s.name), stage.name, (name) => reshow({ stage: name, axis: null, a: null, b: null })) : null,
+    select("Axis", axes.map((x) => x.axis), axis.axis, (name) => reshow({ axis: name, a: null, b: null, unit: null })), select("One side", options, String(a), (label) => reshow({ a: label })), select("The other, the base", options, String(b), (label) => reshow({ b: label })), another), shown);
   try {
-    const question = { stage: stage.name, axis: axis.axis, a: String(a), b: String(b), ...(parameters.unit && { unit: parameters.unit }) };
+    const question = { stage: stage.name, axis: axis.axis, a: String(a), b: String(b), ...(parameters.unit && { unit: parameters.unit }), ...(parameters.table && { table: parameters.table }) };
     const found = await get(["studies", study, "contrast"], question);
-    replace(shown, resultsOf(found, again, parameters), overlaid(study, stage, axis.axis, [a, b], axes, repeats, parameters, again), facetsOf(found.facets, [String(a), String(b)]),
+    replace(shown, resultsOf(found, stage, parameters), overlaid(study, stage, axis.axis, [a, b], axes, repeats, parameters), facetsOf(found.facets, [String(a), String(b)], "No recorded setting, server or machine differs."),
       h("p", { class: "soft" }, "Compared cells, for instance: ", found.example.map((at, i) => [i ? " and " : "", h("a", { href: cellLink(study, stage.name, at) }, at)])));
   } catch (error) {
     replace(shown, alertOf(error));
@@ -50,13 +49,15 @@ export async function contrastView(main, study) {
 }
 
 const percent = (share) => (share === null || share === undefined ? "–" : `${share > 0 ? "+" : share < 0 ? "−" : ""}${digits(Math.abs(share) * 100, 3)} %`);
+// A column may lack a value at some coordinates, so each has its own number of them.
+const COORDINATES = "coordinates";
 const bracket = (low, high) => (low === null || low === undefined ? "–" : `${percent(low - 1)} to ${percent(high - 1)}`);
 
-function resultsOf(found, again, parameters) {
+function resultsOf(found, stage, parameters) {
   const { results } = found;
   if (!results.table) return [h("h2", {}, "Results"), h("p", { class: "note" }, results.reason)];
   const units = results.could_be_units ?? [];
-  const chooser = units.length ? select("Unit of replication", [["", units.includes("block") ? "block" : "none"], ...units.filter((u) => u !== "block").map((u) => [u, `${u} (you declare that each label is a separate launch)`])], parameters.unit ?? "", (unit) => again({ unit: unit || null })) : null;
+  const chooser = units.length ? select("Unit of replication", [["", units.includes("block") ? "block" : "none"], ...units.filter((u) => u !== "block").map((u) => [u, `${u} (you declare that each label is a separate launch)`])], parameters.unit ?? "", (unit) => reshow({ unit: unit || null })) : null;
   // A side is better if the whole interval is on its side of no change.
   const winner = (r, column) => {
     const better = betterOf(column);
@@ -65,21 +66,22 @@ function resultsOf(found, again, parameters) {
     return String(r.low > 1 === (better === "more") ? found.a : found.b);
   };
   const named = ["better side", "change", `${digits(results.level * 100)} % interval of the change`, "n", `smallest change found in ${digits(results.power * 100)} % of studies`];
-  const heading = (extra, sides) => h("thead", {}, h("tr", {}, [...extra, ...(sides ? [String(found.a), `${found.b}, the base`] : []), ...named].map((t, i) => h("th", { scope: "col", class: i >= extra.length && t !== "better side" ? "number" : null }, t))));
+  const heading = (extra, sides) => h("thead", {}, h("tr", {}, [...extra, ...(sides ? [String(found.a), `${found.b}, the base`] : []), ...named].map((t, i) => h("th", { scope: "col", class: (i >= extra.length && t !== "better side") || t === COORDINATES ? "number" : null }, t))));
   const value = (v, unit) => h("td", { class: "number" }, v === undefined || v === null ? "–" : `${digits(v)} ${unit}`);
   const line = (r, unit, column, head, sides) => h("tr", {}, head, sides ? [value(r.a, unit), value(r.b, unit)] : null, h("td", {}, winner(r, column)),
     h("td", { class: "number" }, r.ratio === null || r.ratio === undefined ? "–" : percent(r.ratio - 1)), h("td", { class: "number" }, r.low === undefined ? r.reason ?? "–" : bracket(r.low, r.high)), h("td", { class: "number" }, r.n ? String(r.n) : "–"), h("td", { class: "number" }, r.smallest_detectable === undefined || r.smallest_detectable === null ? "–" : percent(r.smallest_detectable)));
-  const unitOf = (c) => (c.unit === "1" ? "" : c.unit ?? "");
-  const all = results.columns.map((c) => line(c.overall, unitOf(c), c.column, h("td", { title: c.description }, columnWords(c.column), betterOf(c.column) ? h("small", { class: "soft" }, ` ${betterOf(c.column)} is better`) : null), false));
+  const unitOf = (c) => unitOrNull(c.unit) ?? "";
+  const all = results.columns.map((c) => line(c.overall, unitOf(c), c.column, [h("td", { title: c.description }, columnWords(c.column), betterOf(c.column) ? h("small", { class: "soft" }, ` ${betterOf(c.column)} is better`) : null), h("td", { class: "number" }, (c.overall.coordinates ?? 0).toLocaleString("en-US"))], false));
   const each = results.columns.map((c) => h("details", {}, h("summary", {}, `${columnWords(c.column)} at each of ${plural(c.at.length, "coordinate")}`),
     h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": `${c.column} at each coordinate` }, h("table", {}, heading(results.places, true), h("tbody", {}, c.at.map((r) => line(r, unitOf(c), c.column, r.at.map((label) => h("td", {}, String(label))), true)))))));
-  return [h("h2", {}, "Results"), chooser ? h("div", { class: "row" }, chooser) : null,
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Results over all coordinates" }, h("table", {}, heading([`over ${plural(Math.max(0, ...results.columns.map((c) => c.overall.coordinates ?? 0)), "coordinate")}`], false), h("tbody", {}, all))),
+  const values = valuesOf(results, stage);
+  return [h("h2", {}, "Results"), values ? h("p", { class: "note" }, values) : null, chooser ? h("div", { class: "row" }, chooser) : null,
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Results over all coordinates" }, h("table", {}, heading(["column", COORDINATES], false), h("tbody", {}, all))),
     h("p", { class: "soft" }, `From the table ${results.table}. ${results.units.length ? `Each unit of replication (${results.interval_of}) has one ratio of both sides, and the ratios are averaged as logarithms; the interval is over the units.` : "The change is the ratio of both sides. It has no interval: no axis of the table stands for launches, and a repetition within one launch does not tell how the next launch comes out."} It is not adjusted for a family of comparisons. “Not shown”: the interval contains zero. For a verdict, add a table of the operator paired-comparison to the experiment.`), each];
 }
 
 // The distributions of both sides in one picture.
-function overlaid(study, stage, axis, labels, axes, repeats, parameters, again) {
+function overlaid(study, stage, axis, labels, axes, repeats, parameters) {
   const box = h("div", { class: "plot" }, h("p", { class: "soft" }, "Reading the requests…"));
   const metric = parameters.metric ?? "ttft_ms";
   const kept = axes.filter((x) => x.axis !== axis && !repeats.has(x.axis)).map((x) => ({ axis: x.axis, labels: x.labels, label: x.labels.find((l) => String(l) === parameters[`only.${x.axis}`]) ?? x.labels[0] }));
@@ -93,7 +95,7 @@ function overlaid(study, stage, axis, labels, axes, repeats, parameters, again) 
       h("button", { type: "button", onclick: () => download(csvText([axis, "n", `${metric}${unit}`, "share at most"], groups.flatMap((g) => g.points.map(([v, rank]) => [g.labels[0], g.n, v, rank / g.n]))), `${metric}-compared.csv`, "text/csv") }, "Save as CSV")));
   }).catch((error) => replace(box, h("p", { class: "note" }, sentence(error))));
   const metrics = ["ttft_ms", "tpot_ms", "e2e_latency_ms", "decode_rate"].map((m) => [m, columnWords(m)]);
-  return [h("h2", {}, "Distributions"), h("div", { class: "row" }, select("Of", metrics, metric, (value) => again({ metric: value })), kept.map((k) => select(k.axis, k.labels.map((l) => [String(l), `only ${l}`]), String(k.label), (label) => again({ [`only.${k.axis}`]: label })))), box];
+  return [h("h2", {}, "Distributions"), h("div", { class: "row" }, select("Of", metrics, metric, (value) => reshow({ metric: value })), kept.map((k) => select(k.axis, k.labels.map((l) => [String(l), `only ${l}`]), String(k.label), (label) => reshow({ [`only.${k.axis}`]: label })))), box];
 }
 
 // A picture as wide as its box, also after the window changes.
@@ -108,7 +110,7 @@ function redrawn(box, picture) {
   return holder;
 }
 
-function facetsOf(list, [a, b]) {
+function facetsOf(list, [a, b], none) {
   const counts = new Map();
   for (const f of list) counts.set(f.status, (counts.get(f.status) ?? 0) + 1);
   const text = (value) => (value === null || value === undefined ? "not reported" : typeof value === "string" ? value : !Array.isArray(value) ? JSON.stringify(value) : value.length ? `only here: ${value.join(", ")}` : "–");
@@ -118,13 +120,12 @@ function facetsOf(list, [a, b]) {
   body.append(...list.slice(0, FACETS).map(line));
   const table = h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "What differs" }, h("table", {}, h("thead", {}, h("tr", {}, ["state", "where", "what", a, b].map((t) => h("th", { scope: "col" }, t)))), body));
   return [h("h2", {}, "Settings, servers and machines"), list.length ? [h("ul", {}, Object.keys(STATES).filter((s) => counts.has(s)).map((s) => h("li", { class: CLASS[s] ?? null }, `${counts.get(s).toLocaleString("en-US")} ${STATES[s]}`))), table, list.length > FACETS ? more : null]
-    : h("p", {}, "No recorded setting, server or machine differs.")];
+    : h("p", {}, none)];
 }
 
 // Two studies, in the comparison of `benchtrail diff`.
 export async function pairView(main, older, newer) {
   const { parameters } = here();
-  const again = (change) => { amend(change); pairView(main, older, newer).catch((e) => say(e.message)); };
   await renew(older);
   await renew(newer);
   const found = await get(["studies", older, "compare"], { with: newer, ...(parameters.unit && { unit: parameters.unit }) });
@@ -139,19 +140,34 @@ export async function pairView(main, older, newer) {
   replace(main, h("h1", {}, `${title(found.a)} and ${title(found.b)}`),
     facts([["older", [link(found.a), ` trail ${short(found.a.trail)}`]], ["newer", [link(found.b), ` trail ${short(found.b.trail)}`]], ["swap", h("a", { href: address(["compare", newer, older]) }, "take the other one as the base")]]),
     h("p", { class: worst }, said),
-    h("div", { class: "row" }, h("label", {}, "Unit of replication", h("input", { value: parameters.unit ?? "", placeholder: "block", size: "12", onchange: (e) => again({ unit: e.target.value || null }) }))),
+    h("div", { class: "row" }, h("label", {}, "Unit of replication", h("input", { value: parameters.unit ?? "", placeholder: "block", size: "12", onchange: (e) => reshow({ unit: e.target.value || null }) }))),
     gate.length ? [h("h2", {}, "Over all coordinates"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Gate" }, h("table", { class: "headed" }, h("thead", {}, h("tr", {}, ["column", "coordinates", "units", "worsening", "its one-sided bounds, 95 %", "smallest worsening found in 80 % of studies", "conclusion"].map((t, i) => h("th", { scope: "col", class: i && i < 6 ? "number" : null }, t)))),
       h("tbody", {}, gate.map((g) => h("tr", {}, h("td", {}, columnWords(g.column)), h("td", { class: "number" }, String(g.coordinates)), h("td", { class: "number" }, g.n_a ? `${g.n_a}, ${g.n_b}` : "–"), h("td", { class: "number" }, percent(g.worsening)), h("td", { class: "number" }, g.low === null ? "–" : `${percent(g.low)} to ${percent(g.high)}`), h("td", { class: "number" }, percent(g.smallest_detectable)), h("td", { class: "long" }, g.outcome, g.reason ? `: ${g.reason}` : ""))))))] : null,
     results.length ? [h("h2", {}, `Results at ${plural(shared.length, "coordinate")}`), h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Results" }, h("table", {}, h("thead", {}, h("tr", {}, ["coordinate", "column", "older", "newer", "change", "n", "p after Holm", "verdict"].map((t, i) => h("th", { scope: "col", class: i > 1 && i < 7 ? "number" : null }, t)))),
-      h("tbody", {}, results.slice(0, 600).map((r) => h("tr", {}, h("td", { class: "wrap at" }, breakable(r.at)), h("td", {}, columnWords(r.column)), h("td", { class: "number" }, `${digits(r.mean_a)} ${r.unit ?? ""}`), h("td", { class: "number" }, `${digits(r.mean_b)} ${r.unit ?? ""}`), h("td", { class: "number" }, percent(r.change)), h("td", { class: "number" }, `${r.n_a}, ${r.n_b}`), h("td", { class: "number" }, digits(r.holm_p)), h("td", { class: r.verdict === "regression" ? "bad" : r.verdict === "improvement" ? "ok" : null, title: r.reason ?? null }, r.verdict.replaceAll("-", " "))))))), results.length > 600 ? h("p", { class: "soft" }, `The first 600 of ${results.length.toLocaleString("en-US")}; \`benchtrail diff\` has all.`) : null]
-      : h("p", { class: "note" }, "No result can be compared: both studies need a table of the operator cell-summary with the same columns."),
-    overlaidStudies(found, again, parameters), facetsOf(found.facets, ["older", "newer"]),
+      h("tbody", {}, results.slice(0, 600).map((r) => h("tr", {}, h("td", { class: "wrap at" }, breakable(r.at)), h("td", {}, columnWords(r.column)), h("td", { class: "number" }, withUnit(r.mean_a, r.unit)), h("td", { class: "number" }, withUnit(r.mean_b, r.unit)), h("td", { class: "number" }, percent(r.change)), h("td", { class: "number" }, `${r.n_a}, ${r.n_b}`), h("td", { class: "number" }, digits(r.holm_p)), h("td", { class: r.verdict === "regression" ? "bad" : r.verdict === "improvement" ? "ok" : null, title: r.reason ?? null }, r.verdict.replaceAll("-", " "))))))), results.length > 600 ? h("p", { class: "soft" }, `The first 600 of ${results.length.toLocaleString("en-US")}; \`benchtrail diff\` has all.`) : null]
+      : h("p", { class: "note" }, `No result can be compared: ${whyNothing(found)}.`),
+    overlaidStudies(found, parameters), facetsOf(found.facets, ["older", "newer"], noFacet(found)),
     (comparison.recipes ?? []).length ? [h("h2", {}, "Different settings"), h("ul", {}, comparison.recipes.slice(0, 80).map((r) => h("li", {}, `${r.stage}: ${r.what} (${r.cells} of ${plural(r.of, "cell")})`)))] : null,
     (comparison.cells ?? []).length ? [h("h2", {}, "Cells in only one study, or with a different status"), h("ul", {}, comparison.cells.slice(0, 40).map((c) => h("li", {}, `${c.cell}: ${c.a ?? "absent"}, then ${c.b ?? "absent"}`))), comparison.cells.length > 40 ? h("p", { class: "soft" }, `and ${comparison.cells.length - 40} more`) : null] : null);
 }
 
+// Why two studies have no result in common.
+function whyNothing({ tables_in_both: tables, cells_in_both: paired, comparison }) {
+  if (!tables) return "both studies need a table of the operator cell-summary with the same columns";
+  if (paired) return "both studies have a table of cells, but no column of it has values at the same labels in both";
+  const only = (side) => (comparison.cells ?? []).find((c) => (c[side] ?? null) !== null && (c[side === "a" ? "b" : "a"] ?? null) === null)?.cell;
+  const some = [["older", only("a")], ["newer", only("b")]].filter(([, cell]) => cell).map(([side, cell]) => `only the ${side} one has, for instance, ${cell}`);
+  return `no cell has the same labels in both${some.length ? `: ${some.join("; ")}` : ""}`;
+}
+
+// What the absence of differences in servers and machines means.
+function noFacet({ cells_in_both: paired, comparison }) {
+  if (!paired) return "No measured cell has the same labels in both, so no server or machine was compared with another.";
+  return (comparison.recipes ?? []).length ? "No recorded server or machine differs. The settings that differ are below." : "No recorded setting, server or machine differs.";
+}
+
 // The distributions of both studies over the requests of a common stage.
-function overlaidStudies(found, again, parameters) {
+function overlaidStudies(found, parameters) {
   const box = h("div", { class: "plot" });
   const metric = parameters.metric ?? "ttft_ms";
   const read = async () => {
@@ -166,5 +182,5 @@ function overlaidStudies(found, again, parameters) {
       h("p", { class: "soft" }, `All requests of the stage ${stage}, at all coordinates. If the studies have different cells, the mixture also differs.`));
   };
   read().catch((error) => replace(box, h("p", { class: "note" }, sentence(error))));
-  return [h("h2", {}, "Distributions"), h("div", { class: "row" }, select("Of", ["ttft_ms", "tpot_ms", "e2e_latency_ms", "decode_rate"].map((m) => [m, columnWords(m)]), metric, (value) => again({ metric: value }))), box];
+  return [h("h2", {}, "Distributions"), h("div", { class: "row" }, select("Of", ["ttft_ms", "tpot_ms", "e2e_latency_ms", "decode_rate"].map((m) => [m, columnWords(m)]), metric, (value) => reshow({ metric: value }))), box];
 }

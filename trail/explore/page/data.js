@@ -1,6 +1,6 @@
 // Every table, sortable and filterable, and a box for SQL with a shareable address.
 
-import { address, alertOf, amend, cellText, h, here, replace, say, select, sentence, whyLink } from "./dom.js";
+import { address, alertOf, cellLink, cellText, h, here, replace, reshow, say, select, whyLink } from "./dom.js";
 import { asTable, get, isFile, objectText, save, table } from "./api.js";
 import { plural } from "./format.js";
 import { tableView } from "./table.js";
@@ -13,25 +13,24 @@ const FEWEST_ROWS = 20;
 export async function dataView(main, study) {
   const { parameters } = here();
   const overview = await get(["studies", study]);
-  const again = (change) => { amend(change); dataView(main, study).catch((e) => say(sentence(e))); };
   // A condition on a column of the table before means nothing for another table.
   const other = Object.fromEntries(Object.keys(conditions(parameters)).map((name) => [name, null]));
   const names = overview.tables.filter((t) => !t.lineage || t.name === parameters.table).map((t) => t.name);
   const name = parameters.table ?? overview.tables.find((t) => t.output === "cells" && t.cells === 1)?.name ?? names[0];
   const sql = h("textarea", { rows: "4", spellcheck: "false", "aria-label": "One SELECT" }, parameters.sql ?? "");
-  const ask = () => again({ ...other, sql: sql.value || null, table: null, cell: null, from: null, sort: null, order: null, contains: null });
+  const ask = () => reshow({ ...other, sql: sql.value || null, table: null, cell: null, from: null, sort: null, order: null, contains: null });
   const box = isFile() ? null : h("details", { open: Boolean(parameters.sql) }, h("summary", {}, "Ask in SQL"),
     h("p", { class: "soft" }, "A table is \"STAGE.OUTPUT\" in double quotes; Ctrl-Enter runs the query. You can share the address of the answer."), sql,
-    h("div", { class: "row" }, h("button", { type: "button", onclick: ask }, "Ask"), h("button", { type: "button", onclick: () => again({ sql: null }) }, "Clear")));
+    h("div", { class: "row" }, h("button", { type: "button", onclick: ask }, "Ask"), h("button", { type: "button", onclick: () => reshow({ sql: null }) }, "Clear")));
   sql.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) ask(); });
   const shown = h("div", {}, h("p", { class: "soft" }, "Reading…"));
   const unread = (overview.unread ?? []).map((why) => h("p", { class: "note" }, `The tables of a stage cannot be listed: ${why}. \`benchtrail fsck\` lists what is damaged.`));
-  replace(main, h("h1", {}, "Data"), unread, box, parameters.sql ? null : h("div", { class: "row" }, select("Table", names, name, (value) => again({ ...other, table: value, cell: null, from: null, sort: null, order: null, contains: null, mark: null })),
-    h("label", {}, "Rows that contain", h("input", { type: "search", value: parameters.contains ?? "", disabled: isFile(), "data-control": "contains", onchange: (e) => again({ contains: e.target.value || null, from: null }) })),
-    h("label", {}, "Columns named like", h("input", { type: "search", value: parameters.named ?? "", placeholder: "ttft, throughput", "data-control": "named", onchange: (e) => again({ named: e.target.value || null }) }))), shown);
+  replace(main, h("h1", {}, "Data"), unread, box, parameters.sql ? null : h("div", { class: "row" }, select("Table", names, name, (value) => reshow({ ...other, table: value, cell: null, from: null, sort: null, order: null, contains: null, mark: null })),
+    h("label", {}, "Rows that contain", h("input", { type: "search", value: parameters.contains ?? "", disabled: isFile(), "data-control": "contains", onchange: (e) => reshow({ contains: e.target.value || null, from: null }) })),
+    h("label", {}, "Columns named like", h("input", { type: "search", value: parameters.named ?? "", placeholder: "ttft, throughput", "data-control": "named", onchange: (e) => reshow({ named: e.target.value || null }) }))), shown);
   try {
-    if (parameters.sql) await answer(shown, study, parameters, again);
-    else if (name) await rows(shown, study, name, overview, parameters, again);
+    if (parameters.sql) await answer(shown, study, parameters);
+    else if (name) await rows(shown, study, name, overview, parameters);
     else replace(shown, h("p", { class: "note" }, "No cell of this study is ok, so it has no tables. The view Cells shows the state of each cell."));
   } catch (error) {
     replace(shown, alertOf(error));
@@ -47,27 +46,28 @@ function bounds(parameters) {
 function firstPage(found, narrow) {
   const size = Math.min(PAGE_ROWS, Math.max(FEWEST_ROWS, Math.floor(PAGE_VALUES / Math.max(1, narrow.columns.length))));
   const count = Math.min(found.rows.length, size);
-  return { ...narrow, size, count, rows: narrow.rows.slice(0, count), columns: narrow.columns.map((c) => ({ ...c, values: c.values.slice(0, count) })) };
+  const cut = (list) => list?.slice(0, count);
+  return { ...narrow, size, count, rows: cut(narrow.rows), cell: cut(narrow.cell), cell_row: cut(narrow.cell_row), columns: narrow.columns.map((c) => ({ ...c, values: c.values.slice(0, count) })) };
 }
 
-function ordered(parameters, again) {
+function ordered(parameters) {
   const sort = parameters.sort ? { column: parameters.sort, descending: parameters.order === "desc" } : null;
   if (isFile()) return { sort: null, onsort: null };
-  const onsort = (column) => again(sort?.column === column && !sort.descending ? { order: "desc" } : sort?.column === column ? { sort: null, order: null } : { sort: column, order: null, from: null });
+  const onsort = (column) => reshow(sort?.column === column && !sort.descending ? { order: "desc" } : sort?.column === column ? { sort: null, order: null } : { sort: column, order: null, from: null });
   return { sort, onsort };
 }
 
-async function answer(shown, study, parameters, again) {
-  const { sort, onsort } = ordered(parameters, again);
+async function answer(shown, study, parameters) {
+  const { sort, onsort } = ordered(parameters);
   const question = { query: parameters.sql, ...bounds(parameters), ...sorting(parameters) };
   const whole = asTable(await get(["studies", study, "sql"], question));
   const found = firstPage(whole, whole);
-  replace(shown, found.notes.map((n) => h("p", { class: "note" }, n)), pages(found, again), tableView(found, { sort, onsort }),
+  replace(shown, found.notes.map((n) => h("p", { class: "note" }, n)), pages(found), tableView(found, { sort, onsort }),
     saver(["studies", study, "sql"], { query: parameters.sql, ...sorting(parameters) }, "answer", { rows: found.rows_in_all }));
 }
 
-async function rows(shown, study, name, overview, parameters, again) {
-  const { sort, onsort } = ordered(parameters, again);
+async function rows(shown, study, name, overview, parameters) {
+  const { sort, onsort } = ordered(parameters);
   const entry = overview.tables.find((t) => t.name === name);
   const cell = parameters.cell;
   const question = isFile() ? { ...(cell && { cell }), ...bounds(parameters), ...conditions(parameters) }
@@ -75,17 +75,21 @@ async function rows(shown, study, name, overview, parameters, again) {
   const found = await table(study, name, question);
   const narrow = firstPage(found, named(found, parameters.named));
   const single = cell !== undefined || entry?.cells === 1;
-  const link = (column, _, row) => (single ? whyLink({ table: name, cell: cell ?? "", row, column: column.name }) : null);
+  // A row of a table over cells belongs to a cell, in whose table it has another place.
+  const placed = narrow.cell ? (i) => [narrow.cell[i], narrow.cell_row[i]] : single ? (i) => [cell ?? "", narrow.rows[i]] : null;
+  const link = placed && ((column, i) => { const [at, row] = placed(i); return whyLink({ table: name, cell: at, row, column: column.name }); });
   const part = { ...filtering(parameters), ...sorting(parameters), ...(narrow.columns.length < found.columns.length && { columns: narrow.columns.map((c) => c.name).join(",") }) };
   const files = isFile() ? null : saver(["studies", study, "tables", name], { ...(cell !== undefined && { cell }), ...part }, name, { rows: found.rows_in_all, whole: cell === undefined ? {} : { cell } });
   const only = Object.entries(conditions(parameters));
-  const isRequests = name.endsWith(".requests") && cell !== undefined;
   const [stage] = name.split(".");
+  const isRequests = name.endsWith(".requests") && placed !== null;
+  const rowLink = isRequests ? (_, i) => { const [at, row] = placed(i); return address(["study", study, "request", stage], { cell: at, row }); }
+    : narrow.cell ? (_, i) => cellLink(study, stage, narrow.cell[i]) : null;
   replace(shown, cell !== undefined && cell !== "" ? h("p", {}, "of ", h("a", { href: address(["study", study, "cell", stage], { cell }) }, cellText(stage, cell))) : null,
-    found.notes.map((n) => h("p", { class: "note" }, n)), found.metadata?.operator ? h("p", { class: "soft" }, `Made by ${found.metadata.operator}.`) : null, pages(narrow, again),
-    only.length ? h("div", { class: "row" }, h("span", {}, `Only rows with ${only.map(([column, value]) => `${column.slice(3)} ${value}`).join(", ")}.`), h("button", { type: "button", "data-control": "every-row", "data-or": "contains", onclick: () => again({ ...Object.fromEntries(only.map(([column]) => [column, null])), from: null }) }, "All rows")) : null,
+    found.notes.map((n) => h("p", { class: "note" }, n)), found.metadata?.operator ? h("p", { class: "soft" }, `Made by ${found.metadata.operator}.`) : null, pages(narrow),
+    only.length ? h("div", { class: "row" }, h("span", {}, `Only rows with ${only.map(([column, value]) => `${column.slice(3)} ${value}`).join(", ")}.`), h("button", { type: "button", "data-control": "every-row", "data-or": "contains", onclick: () => reshow({ ...Object.fromEntries(only.map(([column]) => [column, null])), from: null }) }, "All rows")) : null,
     narrow.columns.length < found.columns.length ? h("p", { class: "soft" }, `${narrow.columns.length} of ${plural(found.columns.length, "column")}.`) : null,
-    tableView(narrow, { sort, onsort, link, rowLink: isRequests ? (row) => address(["study", study, "request", stage], { cell, row }) : null }), files);
+    tableView(narrow, { sort, onsort, ...(link && { link }), rowLink }), files);
   const mark = parameters.mark === undefined ? -1 : found.rows.indexOf(Number(parameters.mark));
   const line = shown.querySelectorAll("tbody tr")[mark];
   if (line) { line.classList.add("here"); line.scrollIntoView({ block: "nearest" }); }
@@ -114,10 +118,10 @@ function saver(path, parameters, name, { rows: count, whole = null }) {
     whole ? button("parquet", whole, isPart ? "Save the whole table as Parquet" : "Save as Parquet") : null);
 }
 
-function pages(found, again) {
+function pages(found) {
   const { from, size, count, rows_in_all: all } = found;
-  const step = (to, text, or) => h("button", { type: "button", "data-control": text, "data-or": or, onclick: () => again({ from: to || null, mark: null }) }, text);
-  return h("div", { class: "row" }, h("span", {}, all > count ? `rows ${from} to ${from + count} of ${all.toLocaleString("en-US")}` : plural(all, "row")),
+  const step = (to, text, or) => h("button", { type: "button", "data-control": text, "data-or": or, onclick: () => reshow({ from: to || null, mark: null }) }, text);
+  return h("div", { class: "row" }, h("span", {}, all > count ? `rows ${from.toLocaleString("en-US")} to ${(from + count - 1).toLocaleString("en-US")} of ${all.toLocaleString("en-US")}` : plural(all, "row")),
     from > 0 ? step(Math.max(0, from - size), "Earlier", "Later") : null, from + count < (found.rows_held ?? all) ? step(from + count, "Later", "Earlier") : null);
 }
 

@@ -39,15 +39,29 @@ function flat(children) {
   return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false).map((child) => (typeof child === "string" ? plainText(child) : child));
 }
 
+// The element that a view draws into. Its first content takes the place of the view before in `main`, unless the reader has
+// moved on: then it stays out of the page, however late it comes.
+const entrances = new WeakMap();
+
+export function viewElement(main, isCurrent) {
+  const own = h("div", { class: "view" });
+  entrances.set(own, { main, isCurrent });
+  return own;
+}
+
 // Replaces what an element holds. A control that had the focus keeps it: the new one of the same name gets it, at once or
 // as soon as it is there. If it does not come back, its neighbour `data-or` gets the focus.
 let sought = null;
 
 export function replace(element, ...children) {
+  const entrance = entrances.get(element);
+  if (entrance && !entrance.isCurrent()) return;
   const focus = document.activeElement;
-  const own = element.contains(focus) ? focus.dataset?.control : undefined;
+  const own = (entrance?.main ?? element).contains(focus) ? focus.dataset?.control : undefined;
   if (own !== undefined) sought = [own, focus.dataset.or];
   element.replaceChildren(...flat(children));
+  if (entrance && !element.isConnected) entrance.main.replaceChildren(element);
+  if (!element.isConnected) return;
   // The reader went on to something else.
   if (document.activeElement !== document.body) sought = null;
   for (const name of sought ?? []) {
@@ -133,6 +147,12 @@ export function amend(parameters) {
   if (step) history.pushState({ y: window.scrollY }, "", next);
   else history.replaceState(history.state, "", next);
   document.dispatchEvent(new Event("amended"));
+}
+
+// Changes parameters of the view and draws it again.
+export function reshow(parameters) {
+  amend(parameters);
+  document.dispatchEvent(new Event("reshow"));
 }
 
 export const cellText = (stage, at) => (at ? `${stage}[${at}]` : stage);

@@ -15,8 +15,11 @@ export function digits(value, significant = 4) {
   return decimal(value, places);
 }
 
+// A unit that is shown: a count and a share have none.
+export const unitOrNull = (unit) => (unit && unit !== "1" ? unit : null);
+
 export function withUnit(value, unit) {
-  return unit && unit !== "1" ? `${digits(value)} ${unit}` : digits(value);
+  return unitOrNull(unit) && value !== null && value !== undefined ? `${digits(value)} ${unit}` : digits(value);
 }
 
 export function nanoseconds(ns) {
@@ -105,4 +108,13 @@ export function ago(moment) {
   if (s < 5400) return `${Math.round(s / 60)} min ago`;
   if (s < 129600) return `${Math.round(s / 3600)} h ago`;
   return `${Math.round(s / 86400)} days ago`;
+}
+
+// Whether a table of the overview shows measurements of a load stage.
+export const readsStage = (entry, stage) => entry.reads?.includes(stage) ?? false;
+
+// What a table shows that reads other load stages than the shown one.
+export function valuesOf(entry, { name, class: kind }) {
+  const others = kind === "measurement" && entry?.reads?.length && !readsStage(entry, name);
+  return others ? `These are values of ${entry.reads.length === 1 ? "stage" : "stages"} ${entry.reads.join(", ")}, and not of ${name}.` : null;
 }

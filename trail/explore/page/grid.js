@@ -1,10 +1,10 @@
 // A stage as a grid of its cells. Each axis is rows, columns, facets or a single label; colour is a column of any
 // table; hatching is a state other than ok. Below are the same cells in the order of their execution.
 
-import { address, amend, cellLink, cellText, h, here, ink, plainText, replace, say, select, sentence, whyLink } from "./dom.js";
+import { address, cellLink, cellText, h, here, ink, plainText, replace, reshow, select, sentence, whyLink } from "./dom.js";
 import { get, table } from "./api.js";
 import { kind, scaleOf } from "./colour.js";
-import { betterOf, byLabel, columnWords, digits, moment, plural, seconds, ticks } from "./format.js";
+import { betterOf, byLabel, columnWords, digits, moment, plural, readsStage, seconds, ticks, unitOrNull, valuesOf, withUnit } from "./format.js";
 
 const BESIDE = [["load", "load per core before the run"], ["cpu_steal", "CPU steal"], ["client_busy", "client busy"], ["run_queue_wait", "client waiting for a core"], ["wake_lag_p99", "client wake lag p99 (ms)"]];
 const OWN = [["state", "state"], ["seconds", "time taken (s)"], ["order", "order of execution"], ["warnings", "warnings"], ["earlier", "earlier results"]];
@@ -13,42 +13,42 @@ let watch = null;
 
 export async function gridView(main, study) {
   const { parameters } = here();
-  const path = location.hash.split("?")[0];
   const [overview, cells] = await Promise.all([get(["studies", study]), get(["studies", study, "cells"])]);
   const { stages } = cells;
   if (!stages.some((s) => s.cells.length)) throw Object.assign(new Error("the study has no cells yet"), { hint: "`benchtrail run` with its experiment measures them." });
   const stage = stages.find((s) => s.name === parameters.stage) ?? stages.find((s) => s.class === "measurement") ?? stages[0];
   const labels = stage.axes.map((_, i) => [...new Set(stage.cells.map((c) => c.labels[i]))].sort(byLabel));
   const roles = rolesOf(stage.axes, labels, parameters);
-  const tables = overview.tables.filter((t) => !t.lineage && !["requests", "chunks", "prompts"].includes(t.output) && !t.output.endsWith("_telemetry"));
+  const every = overview.tables.filter((t) => !t.lineage && !["requests", "chunks", "prompts"].includes(t.output) && !t.output.endsWith("_telemetry"));
+  // Another load stage may have the same axes: its values are not those of the shown cells.
+  const tables = every.filter((t) => t.name === parameters.colour || stage.class !== "measurement" || !t.reads?.length || readsStage(t, stage.name));
   const source = parameters.colour ?? usualTable(tables, stage) ?? "state";
-  const set = (change) => { amend(change); gridView(main, study).catch((e) => say(sentence(e))); };
-  const colour = await colourOf(study, stage, source, parameters.column);
+  const colour = await colourOf(study, stage, source, parameters, every.find((t) => t.name === source));
   const states = new Map();
   for (const cell of stage.cells) states.set(stateOf(cell), (states.get(stateOf(cell)) ?? 0) + 1);
   const compared = await comparisonsOf(study, overview, stages);
   const single = stage.axes.flatMap((axis, i) => (labels[i].length === 1 ? [`${axis} ${labels[i][0]}`] : []));
-  const executed = await strip(study, stage, labels, overview.replicates ?? [], parameters, set);
-  // Meanwhile, the reader may have opened another view.
-  if (location.hash.split("?")[0] !== path) return;
-  const chooser = stage.axes.map((axis, i) => labels[i].length > 1 && select(axis, [["rows", "rows"], ["columns", "columns"], ["facet", "facets"], ...labels[i].map((l, k) => [`=${k}`, `only ${l}`])], roles[i], (value) => set({ [`axis.${axis}`]: value })));
+  const executed = await strip(study, stage, labels, overview.replicates ?? [], parameters);
+  const chooser = stage.axes.map((axis, i) => labels[i].length > 1 && select(axis, [["rows", "rows"], ["columns", "columns"], ["facet", "facets"], ...labels[i].map((l, k) => [`=${k}`, `only ${l}`])], roles[i], (value) => reshow({ [`axis.${axis}`]: value })));
   replace(main,
     h("h1", {}, overview.profile ? `${overview.experiment} (${overview.profile})` : overview.experiment),
     answersOf(study, overview.about ?? {}), compared,
     h("p", { class: "soft" }, [...states].map(([state, n]) => `${n.toLocaleString("en-US")} ${state}`).join(", "), ` in stage ${stage.name}${single.length ? ` (all with ${single.join(", ")})` : ""}; trail `, h("span", { class: "digest" }, overview.trail.slice(0, 15)),
       overview.measured_again ? `; ${plural(overview.measured_again, "cell")} measured more than once` : ""),
-    h("div", { class: "row" }, select("Stage", stages.map((s) => s.name), stage.name, (value) => set({ stage: value, colour: null, column: null })), chooser),
-    h("div", { class: "row" }, select("Colour", [...OWN, ...tables.map((t) => [t.name, `table ${t.name}`])], source, (value) => set({ colour: value, column: null })),
-      colour.columns.length ? select("Column", colour.columns.map((c) => [c.name, c.unit && c.unit !== "1" ? `${c.name} [${c.unit}]` : c.name]), colour.column, (value) => set({ column: value })) : null),
+    h("div", { class: "row" }, select("Stage", stages.map((s) => s.name), stage.name, (value) => reshow({ stage: value, colour: null, column: null })), chooser),
+    h("div", { class: "row" }, select("Colour", [...OWN, ...tables.map((t) => [t.name, `table ${t.name}`])], source, (value) => reshow({ colour: value, column: null })),
+      colour.columns.length ? select("Column", colour.columns.map((c) => [c.name, unitOrNull(c.unit) ? `${c.name} [${c.unit}]` : c.name]), colour.column, (value) => reshow({ column: value })) : null,
+      colour.keys.map((k) => select(k.name, k.values, k.value, (value) => reshow({ [`key.${k.name}`]: value })))),
     unreadRecords(stages),
     legend(colour, stage, states),
     gridOf(study, stage, labels, roles, colour),
     executed);
+  if (!main.isConnected) return;
   fit(main);
   // Boxes are as wide as the window allows, so their width changes with the window.
   const drawn = main.clientWidth;
   watch?.disconnect();
-  watch = new ResizeObserver(() => { if (main.querySelector(".cellmap") && Math.abs(main.clientWidth - drawn) > 60) gridView(main, study); });
+  watch = new ResizeObserver(() => { if (main.isConnected && Math.abs(main.clientWidth - drawn) > 60) reshow({}); });
   watch.observe(main);
 }
 
@@ -79,7 +79,7 @@ async function comparisonsOf(study, overview, stages) {
     const higher = verdict === "different" ? at("higher") : null;
     const ratio = at("scale") !== "difference";
     // An end beside one shows on which side of it.
-    const bound = (v) => (ratio ? `${digits(v, v !== 1 && digits(v, 3) === "1" ? 6 : 3)}×` : `${v > 0 ? "+" : ""}${digits(v, 3).replace("-", "−")}${at("unit") && at("unit") !== "1" ? ` ${at("unit")}` : ""}`);
+    const bound = (v) => (ratio ? `${digits(v, v !== 1 && digits(v, 3) === "1" ? 6 : 3)}×` : `${v > 0 ? "+" : ""}${digits(v, 3).replace("-", "−")}${unitOrNull(at("unit")) ? ` ${at("unit")}` : ""}`);
     const link = h("a", { class: "value", href: whyLink({ table: small[k].name, cell: "", row: found.rows[i], column: "effect" }) }, at("effect") === null ? "–" : bound(at("effect")));
     return h("li", {}, h("b", {}, columnWords(at("metric") ?? "")), keys.length ? `, ${keys.join(", ")}` : "", `: ${a} ${ratio ? "÷" : "−"} ${b} is `, link,
       at("adjusted_low") === null ? "" : `, interval ${bound(at("adjusted_low"))} to ${bound(at("adjusted_high"))}`, ": ", h("span", { class: { different: "ok", equivalent: "ok", undecidable: "warn" }[verdict] ?? null, title: at("verdict_reason") }, verdict), higher === null ? "" : !better ? `, higher on ${higher}` : `, better on ${better === "more" ? higher : higher === a ? b : a}`);
@@ -97,7 +97,9 @@ function unreadRecords(stages) {
 // The table of results that is most likely to have a row for each cell.
 function usualTable(tables, stage) {
   if (stage.class !== "measurement") return null;
-  return tables.find((t) => t.output === "cells" && t.cells === 1)?.name ?? null;
+  const reads = (t) => t.reads === null || t.reads === undefined || readsStage(t, stage.name);
+  const own = tables.filter((t) => t.cells === 1 && reads(t));
+  return (own.find((t) => t.output === "cells") ?? own.find((t) => t.operator === "cell-summary"))?.name ?? null;
 }
 
 function rolesOf(axes, labels, parameters) {
@@ -118,37 +120,75 @@ function rolesOf(axes, labels, parameters) {
   });
 }
 
+// The most rows of a table of which the grid shows a column.
+const GRID_ROWS = 50000;
+
 // The value of each cell in the selected source and column.
-async function colourOf(study, stage, source, asked) {
-  const none = { columns: [], column: null, unit: null, value: () => null, scale: null, link: () => null };
+async function colourOf(study, stage, source, parameters, entry) {
+  const none = { columns: [], keys: [], column: null, unit: null, value: () => null, scale: null, notes: [] };
   if (source === "state") return none;
   if (OWN.some(([key]) => key === source)) {
     const value = (cell) => cell[source] ?? (source === "warnings" || source === "earlier" ? 0 : null);
     return { ...none, column: source, unit: source === "seconds" ? "s" : null, value, scale: scaleOf(stage.cells.map(value)) };
   }
   // A table of many cells has many columns, of which the grid shows one: its first row lists them.
-  const unread = (error) => ({ ...none, note: `The table ${source} cannot be read, so the colour is the state of a cell. ${sentence(error)}.` });
+  const unread = (error) => ({ ...none, notes: [`The table ${source} cannot be read, so the colour is the state of a cell. ${sentence(error)}.`] });
   let head;
   try { head = await table(study, source, { from: 0, to: 1 }); } catch (error) { return unread(error); }
   const shared = stage.axes.filter((axis) => head.has(head.axis(axis)));
-  const keys = shared.map(head.axis);
-  const columns = head.columns.filter((c) => !keys.includes(c.name));
-  const usual = ["output_throughput", "output_throughput_mean", "source"];
-  const wanted = (columns.find((c) => c.name === asked) ?? usual.map((u) => columns.find((c) => c.name === u)).find(Boolean) ?? columns[0])?.name;
+  const axes = shared.map(head.axis);
+  const declared = (head.metadata?.keys ?? "").split(",").filter((key) => head.has(key) && !axes.includes(key));
+  const columns = head.columns.filter((c) => !axes.includes(c.name) && !declared.includes(c.name));
+  const usual = ["output_throughput", "output_throughput_mean", "goodput", "effect", "outcome", "source"];
+  const wanted = (columns.find((c) => c.name === parameters.column) ?? usual.map((u) => columns.find((c) => c.name === u)).find(Boolean) ?? columns[0])?.name;
   if (!wanted) return none;
   let found;
-  try { found = await table(study, source, { columns: [...keys, wanted].join(","), from: 0, to: 50000 }); } catch (error) { return unread(error); }
-  const column = found.column(wanted);
-  const rows = new Map();
-  for (let i = 0; i < found.count; i += 1) {
-    const key = JSON.stringify(keys.map((axis) => String(found.at(axis, i))));
-    if (!rows.has(key)) rows.set(key, i);
-  }
+  try { found = await table(study, source, { columns: [...axes, ...declared, wanted].join(","), from: 0, to: GRID_ROWS }); } catch (error) { return unread(error); }
   const places = shared.map((axis) => stage.axes.indexOf(axis));
-  const rowOf = (cell) => rows.get(JSON.stringify(places.map((p) => String(cell.labels[p]))));
-  const value = (cell) => { const row = rowOf(cell); return row === undefined ? null : column.values[row]; };
-  const partial = shared.length < stage.axes.length ? `Rows of ${source} have no ${stage.axes.filter((a) => !shared.includes(a)).join(", ")}; cells share a value.` : null;
-  return { columns, column: column.name, unit: column.unit, value, scale: scaleOf(stage.cells.map(value)), note: partial, title: column.description };
+  const keyOf = (labels) => JSON.stringify(labels.map(String));
+  const labelsOf = (cell) => keyOf(places.map((p) => cell.labels[p]));
+  const cellOf = Array.from({ length: found.count }, (_, i) => keyOf(axes.map((axis) => found.at(axis, i))));
+  const cells = new Set(stage.cells.map(labelsOf));
+  const own = [...cellOf.keys()].filter((i) => cells.has(cellOf[i]));
+  const { keys, rows } = rowsOfCells(found, own, (i) => cellOf[i], declared, stage.name, parameters);
+  const rowsOf = (cell) => rows.get(labelsOf(cell)) ?? [];
+  const column = found.column(wanted);
+  // A cell has a value if it has a single row: one of several would be a choice that nobody made.
+  const value = (cell) => { const own = rowsOf(cell); return own.length === 1 ? column.values[own[0]] : null; };
+  const most = stage.cells.reduce((n, cell) => Math.max(n, rowsOf(cell).length), 0);
+  const notes = [valuesOf(entry, stage),
+    shared.length < stage.axes.length ? `Rows of ${source} have no ${stage.axes.filter((a) => !shared.includes(a)).join(", ")}; cells share a value.` : null,
+    most > 1 ? `${source} has up to ${most.toLocaleString("en-US")} rows per cell, and nothing tells them apart: such cells have no colour.` : null,
+    found.rows_in_all > found.count ? `The colours are those of the first ${found.count.toLocaleString("en-US")} of ${plural(found.rows_in_all, "row")}.` : null].filter(Boolean);
+  return { columns, keys, column: column.name, unit: unitOrNull(column.unit), value, scale: scaleOf(stage.cells.map(value)), notes, title: column.description };
+}
+
+// The rows of each cell. A key of the table beyond the axes, such as an objective or a gate, tells the rows of a cell apart:
+// the reader chooses one value of it.
+function rowsOfCells(found, every, cellOf, declared, stage, parameters) {
+  const group = (list) => {
+    const rows = new Map();
+    for (const i of list) {
+      if (rows.has(cellOf(i))) rows.get(cellOf(i)).push(i);
+      else rows.set(cellOf(i), [i]);
+    }
+    return rows;
+  };
+  let list = every;
+  const text = (name, i) => String(found.at(name, i));
+  // A table of gates has the rows of several stages.
+  if (declared.includes("stage") && list.some((i) => text("stage", i) === stage)) list = list.filter((i) => text("stage", i) === stage);
+  const keys = [];
+  for (const name of declared.filter((key) => key !== "stage")) {
+    const several = [...group(list).values()].filter((own) => new Set(own.map((i) => text(name, i))).size > 1);
+    if (!several.length) continue;
+    const values = [...new Set(several.flat().map((i) => text(name, i)))].sort(byLabel);
+    const asked = parameters[`key.${name}`];
+    const value = values.includes(asked) ? asked : values[0];
+    keys.push({ name, values, value });
+    list = list.filter((i) => text(name, i) === value);
+  }
+  return { keys, rows: group(list) };
 }
 
 function legend(colour, stage, states) {
@@ -156,7 +196,7 @@ function legend(colour, stage, states) {
   if (colour.scale?.kinds) chips.push(...colour.scale.kinds.slice(0, 12).map((k, i) => h("span", {}, h("span", { class: "chip", style: { background: kind(i).fill } }), k)));
   else if (colour.scale && colour.scale.low !== null) {
     const steps = Array.from({ length: 24 }, (_, i) => h("span", { style: { background: colour.scale.of(colour.scale.low + ((colour.scale.high - colour.scale.low) * i) / 23).fill, width: "6px", height: "12px", display: "inline-block" } }));
-    chips.push(h("span", { title: colour.title }, `${colour.column}: ${digits(colour.scale.low)} `, h("span", { "aria-hidden": "true" }, steps), ` ${digits(colour.scale.high)} ${colour.unit && colour.unit !== "1" ? colour.unit : ""}`));
+    chips.push(h("span", { title: colour.title }, `${colour.column}: ${digits(colour.scale.low)} `, h("span", { "aria-hidden": "true" }, steps), ` ${withUnit(colour.scale.high, colour.unit)}`));
   }
   for (const [state, n] of states) {
     if (state === "ok") continue;
@@ -166,7 +206,7 @@ function legend(colour, stage, states) {
   }
   const valueless = colour.scale ? stage.cells.filter((c) => stateOf(c) === "ok" && colour.value(c) === null).length : 0;
   if (valueless) chips.push(h("span", {}, `·  ${plural(valueless, "cell")} without a value in this column`));
-  return h("div", { class: "legend" }, chips, colour.note ? h("span", {}, colour.note) : null, h("span", { class: "screen" }, "Click a cell to open it."));
+  return h("div", { class: "legend" }, chips, colour.notes.map((note) => h("span", {}, note)), h("span", { class: "screen" }, "Click a cell to open it."));
 }
 
 function gridOf(study, stage, labels, roles, colour) {
@@ -246,7 +286,7 @@ function cellBox(study, stage, cell, colour, legible) {
   const value = colour.value(cell);
   const name = cellText(stage.name, cell.at);
   const state = stateOf(cell);
-  const words = [name, state + (cell.reason ?? cell.excluded ? `: ${cell.reason ?? cell.excluded}` : ""), colour.column ? `${colour.column} ${digits(value)} ${colour.unit ?? ""}` : null].filter(Boolean).join("\n");
+  const words = [name, state + (cell.reason ?? cell.excluded ? `: ${cell.reason ?? cell.excluded}` : ""), colour.column ? `${colour.column} ${withUnit(value, colour.unit)}` : null].filter(Boolean).join("\n");
   const paint = colour.scale && value !== null ? colour.scale.of(value) : null;
   const hatch = state === "ok" ? null : `hatch hatch-${state}`;
   const shown = typeof value === "number" ? digits(value, 3) : "";
@@ -257,7 +297,7 @@ function cellBox(study, stage, cell, colour, legible) {
 
 // The strip of execution order: a bar from start to end of each cell, coloured by the labels of an axis, above a figure
 // of the machine.
-async function strip(study, stage, labels, repeats, parameters, set) {
+async function strip(study, stage, labels, repeats, parameters) {
   const executed = stage.cells.filter((c) => c.started && c.seconds !== undefined).map((c) => ({ cell: c, from: Date.parse(c.started) / 1000 }));
   if (executed.length < 2) return null;
   executed.sort((a, b) => a.from - b.from || (a.cell.order ?? 0) - (b.cell.order ?? 0));
@@ -288,8 +328,8 @@ async function strip(study, stage, labels, repeats, parameters, set) {
   canvas.addEventListener("click", (event) => { const e = find(event); if (e) location.hash = cellLink(study, stage.name, e.cell.at); });
   new ResizeObserver(bars).observe(canvas);
   return h("section", {}, h("h2", {}, "Order of execution"),
-    h("div", { class: "row" }, stage.axes.length ? select("Colour by", choices.length ? choices : stage.axes, axis, (value) => set({ strip: value })) : null,
-      select("Line", BESIDE, load, (value) => set({ load: value }))),
+    h("div", { class: "row" }, stage.axes.length ? select("Colour by", choices.length ? choices : stage.axes, axis, (value) => reshow({ strip: value })) : null,
+      select("Line", BESIDE, load, (value) => reshow({ load: value }))),
     h("div", { class: "legend" }, chips, known.length ? h("span", {}, `line: ${named}, ${digits(Math.min(...known))} to ${digits(Math.max(...known))}`) : h("span", {}, same ? `${named}: ${digits(told[0])} in all cells` : `no line: no cell recorded its ${named}`)),
     h("figure", {}, canvas, where),
     h("details", {}, h("summary", {}, "The first cells in order"), h("ol", {}, executed.slice(0, 50).map((e) => h("li", {}, h("a", { href: address(["study", study, "cell", stage.name], { cell: e.cell.at }) }, e.cell.at || stage.name), ` ${moment(e.cell.started)}`)))));

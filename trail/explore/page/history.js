@@ -1,7 +1,7 @@
 // A figure of the study over the commits of its lock: the program reads each commit's results from the store, and marks
 // where a new level begins.
 
-import { address, alertOf, amend, h, here, replace, say, select } from "./dom.js";
+import { address, alertOf, h, here, replace, reshow, select } from "./dom.js";
 import { get } from "./api.js";
 import { columnWords, digits, plural } from "./format.js";
 import { csvText, download, plotOf, svgText } from "./plot.js";
@@ -25,7 +25,6 @@ export async function historyView(main, study) {
     return;
   }
   const overview = await get(["studies", study]);
-  const again = (change) => { amend(change); historyView(main, study).catch((e) => say(e.message)); };
   const tables = followed(overview);
   const chosen = tables.find((t) => t.name === parameters.table) ?? tables.find((t) => t.output === "cells") ?? tables[0];
   const shown = h("div", {}, h("p", { class: "soft" }, "Reading the commits of the lock…"));
@@ -38,21 +37,21 @@ export async function historyView(main, study) {
   const usual = ["output_throughput_mean", "output_throughput", "effect"].find((name) => numeric.some((c) => c.name === name));
   const column = numeric.find((c) => c.name === parameters.column)?.name ?? usual ?? numeric[0]?.name;
   replace(main, h("h1", {}, "History"), h("div", { class: "row" },
-    select("Table", tables.map((t) => t.name), chosen.name, (table) => again({ table, column: null, only: null })),
-    column ? select("Column", numeric.map((c) => [c.name, c.unit && c.unit !== "1" ? `${c.name} [${c.unit}]` : c.name]), column, (name) => again({ column: name, only: null })) : null), shown);
+    select("Table", tables.map((t) => t.name), chosen.name, (table) => reshow({ table, column: null, only: null })),
+    column ? select("Column", numeric.map((c) => [c.name, c.unit && c.unit !== "1" ? `${c.name} [${c.unit}]` : c.name]), column, (name) => reshow({ column: name, only: null })) : null), shown);
   if (!column) {
     replace(shown, h("p", {}, "This table has no column of numbers."));
     return;
   }
   try {
     const found = await get(["studies", study, "history"], { table: chosen.name, column });
-    replace(shown, overCommits(study, found, shown, parameters, again));
+    replace(shown, overCommits(study, found, shown, parameters));
   } catch (error) {
     replace(shown, alertOf(error));
   }
 }
 
-function overCommits(study, found, shown, parameters, again) {
+function overCommits(study, found, shown, parameters) {
   const { commits, series: every, notes } = found;
   const unit = found.unit && found.unit !== "1" ? ` (${found.unit})` : "";
   const title = `${columnWords(found.column)}${unit} over the commits of the lock`;
@@ -77,7 +76,7 @@ function overCommits(study, found, shown, parameters, again) {
   return [
     h("p", {}, changed.length ? `A new level begins in ${changed.length} of ${plural(every.length, "series", "series")}.` : every.length === 1 ? `${every[0].judgement.replace(/^./, (c) => c.toUpperCase())}.` : `No new level in any of ${plural(every.length, "series", "series")} that can be judged.`,
       h("span", { class: "soft" }, ` ${plural(commits.length, "commit")}. Filled marks begin a new level.`)),
-    every.length > 1 ? h("div", { class: "row" }, select("Series", [["", every.length > MOST_SERIES ? `the first ${MOST_SERIES} of ${every.length}` : "all"], ...every.map((s) => [s.name, s.name])], only ? only.name : "", (name) => again({ only: name || null }))) : null,
+    every.length > 1 ? h("div", { class: "row" }, select("Series", [["", every.length > MOST_SERIES ? `the first ${MOST_SERIES} of ${every.length}` : "all"], ...every.map((s) => [s.name, s.name])], only ? only.name : "", (name) => reshow({ only: name || null }))) : null,
     box, noted,
     h("div", { class: "row" }, h("button", { type: "button", onclick: () => download(svgText(picture(900), title), `${found.column}-history.svg`, "image/svg+xml") }, "Save as SVG"),
       h("button", { type: "button", onclick: () => download(csvText(columns, rows), `${found.column}-history.csv`, "text/csv") }, "Save as CSV")),

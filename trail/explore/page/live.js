@@ -41,9 +41,9 @@ export async function runView(main, id, signal) {
   };
   replace(main, top, stop, h("section", { "aria-label": "Rates" }, rates), h("section", { "aria-label": "Engine" }, engine), h("section", { "aria-label": "Cells" }, grid), h("h2", {}, "Events"), log,
     h("p", {}, h("a", { href: address(["studies"]) }, "All studies")));
-  // The study of the run, which has the name of the run's folder as soon as the run has written its lock.
+  // The study of the run, as soon as the run has written its lock.
   let study = null;
-  const look = () => get(["studies"], {}, true).then(({ studies }) => { study = studies.find((s) => s.lock.split("/").at(-1) === `${id}.lock`)?.id ?? null; draw(); }).catch(() => {});
+  const look = () => get(["studies"], {}, true).then(({ studies }) => { study = studyOf(studies, state.began)?.id ?? null; draw(); }).catch(() => {});
   let looked = false;
   draw();
   let due = false;
@@ -61,6 +61,16 @@ export async function runView(main, id, signal) {
     if (state.began) { say(error.message); return; }
     replace(main, h("h1", {}, `Run ${id}`), alertOf(error), h("p", {}, h("a", { href: address(["studies"]) }, "All studies")));
   });
+}
+
+// The study that a run wrote: its lock names the experiment and the profile. Of several, it is the one beside the run's
+// file.
+function studyOf(studies, began) {
+  const same = studies.filter((s) => s.experiment === began?.experiment && (s.profile ?? null) === (began?.profile ?? null));
+  const stem = (path, ...ends) => ends.reduce((rest, end) => (end && rest.endsWith(end) ? rest.slice(0, -end.length) : rest), path);
+  const file = stem(began?.file ?? "", ".yaml", ".yml");
+  const beside = same.sort((a, b) => b.lock.length - a.lock.length).find((s) => `/${file}`.endsWith(`/${stem(s.lock, ".lock", s.profile && `.${s.profile}`)}`));
+  return beside ?? (same.length === 1 ? same[0] : null);
 }
 
 function hear(state, event) {
@@ -119,12 +129,18 @@ function left(state) {
   return least === most ? `; about ${least} left.` : `; ${least} to ${most} left, if no cell takes longer than those so far.`;
 }
 
+// How far a cell is: its requests, or its time if a duration ends it.
+function progressOf({ done, total, rates: { elapsed_s: elapsed, planned_s: planned } }) {
+  if (total !== null && total !== undefined) return `${digits(done)} of ${digits(total)}`;
+  return planned ? `${digits(done)} in ${digits(elapsed ?? 0, 3)} of ${digits(planned, 3)} s` : digits(done);
+}
+
 // The rolling figures of the cell being measured, as in the terminal.
 function rolling({ rates, ended }) {
   if (!rates || ended) return null;
   const r = rates.rates;
   const value = (v, unit) => (v === undefined || v === null ? null : `${digits(v, 3)} ${unit}`);
-  return [h("h2", {}, `Now: ${rates.cell}`), facts([["requests", `${digits(rates.done)} of ${digits(rates.total)}`], ["output", value(r.output_throughput, "tok/s")], ["TTFT p50", value(r.ttft_ms_p50, "ms")], ["TTFT p95", value(r.ttft_ms_p95, "ms")], ["errors so far", String(r.errors)], ["in flight", String(r.in_flight)]]),
+  return [h("h2", {}, `Now: ${rates.cell}`), facts([["requests", progressOf(rates)], ["output", value(r.output_throughput, "tok/s")], ["TTFT p50", value(r.ttft_ms_p50, "ms")], ["TTFT p95", value(r.ttft_ms_p95, "ms")], ["errors so far", String(r.errors)], ["in flight", String(r.in_flight)]]),
     h("p", { class: "soft" }, `Over the last ${seconds(r.window_s)}: ${plural(r.ended, "request")} ended; tokens and times come from the ${digits(r.looked_into)} answers that were read while the load runs. The results come from all rows, when the cell is over.`)];
 }
 

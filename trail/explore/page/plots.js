@@ -1,9 +1,9 @@
 // Plots of a study: results against each other, distributions over requests, goodput under bounds that a reader moves,
 // and requests over time. Each can be saved as SVG, as CSV, and as the YAML of a report figure.
 
-import { address, alertOf, amend, cellLink, cellText, facts, h, here, replace, say, select } from "./dom.js";
-import { get, table } from "./api.js";
-import { betterOf, byLabel, columnWords, digits, plural } from "./format.js";
+import { address, alertOf, cellLink, cellText, facts, h, here, replace, reshow, select } from "./dom.js";
+import { get, isFile, table } from "./api.js";
+import { betterOf, byLabel, columnWords, digits, plural, readsStage, unitOrNull, valuesOf, withUnit } from "./format.js";
 import { brushed, csvText, download, plotOf, svgText } from "./plot.js";
 import { figureText } from "./figure.js";
 
@@ -18,11 +18,11 @@ export async function plotsView(main, study) {
   const loads = cells.stages.filter((s) => s.class === "measurement");
   const stage = loads.find((s) => s.name === parameters.stage) ?? loads[0];
   // A span of one quantity has no meaning for another.
-  const again = (change) => { amend(ACROSS.some((name) => name in change) ? { span: null, ...change } : change); plotsView(main, study).catch((e) => say(e.message)); };
+  const again = (change) => reshow(ACROSS.some((name) => name in change) ? { span: null, ...change } : change);
   const shown = h("div", {}, h("p", { class: "soft" }, "Reading…"));
   replace(main, h("h1", {}, "Plots"), h("div", { class: "row" },
     select("Plot", KINDS_OF_PLOT, kind, (plot) => again({ plot, x: null, y: null, table: null })),
-    loads.length > 1 ? select("Stage", loads.map((s) => s.name), stage?.name, (name) => again({ stage: name, series: null, facet: null })) : null), shown);
+    loads.length > 1 ? select("Stage", loads.map((s) => s.name), stage?.name, (name) => again({ stage: name, table: null, series: null, facet: null })) : null), shown);
   const context = { study, overview, stage, parameters, again, shown };
   try {
     if (!stage) throw new Error("this study measured nothing");
@@ -122,31 +122,66 @@ function keptLabels(axes, roles, parameters, again) {
 
 const labelled = (axis, label) => (isNumber(label) ? `${axis} ${label}` : String(label));
 
-// Rows of a table of cells as marks; a line joins the means over repetitions.
+// Rows of a table of cells as marks; a line joins the means over repetitions. Another load stage may have the same axes, so
+// only a table that reads the shown stage is taken by itself.
 async function cellsTable(context) {
   const { overview, study, parameters, stage } = context;
-  const known = overview.tables.filter((t) => !t.lineage && (t.operator === "cell-summary" || parameters.table === t.name));
-  const found = known.find((t) => t.name === parameters.table) ?? known[0];
-  if (!found) throw Object.assign(new Error("this study has no table of cells"), { hint: "A table of the operator `cell-summary` in an analyze stage has throughput and latency of each cell." });
+  const cells = overview.tables.filter((t) => t.operator === "cell-summary" && !t.lineage);
+  const own = cells.filter((t) => !t.reads || readsStage(t, stage.name));
+  const found = overview.tables.find((t) => t.name === parameters.table && !t.lineage) ?? own[0];
+  if (!found) throw Object.assign(new Error(`this study has no table of the cells of ${stage.name}`), { hint: "A table of the operator `cell-summary` in an analyze stage has throughput and latency of each cell." });
   const read = await table(study, found.name, { from: 0, to: 50000 });
-  return { read, name: found.name, tables: overview.tables.filter((t) => t.operator === "cell-summary").map((t) => t.name), axes: axesOf({ ...context, stage }).filter((a) => read.has(a.axis)) };
+  const axes = axesOf({ ...context, stage }).filter((a) => read.has(a.axis));
+  return { read, name: found.name, tables: [...new Set([...own, found].map((t) => t.name))], axes, values: valuesOf(found, stage) };
+}
+
+// The cells of the stage that have no row in a table of cells, in words: the operator reads only ok cells that no gate
+// excluded.
+function cellsWithoutRow({ stage }, kept) {
+  const shown = stage.cells.filter((c) => kept.every((k) => { const i = stage.axes.indexOf(k.axis); return i < 0 || String(c.labels[i]) === String(k.label); }));
+  return leftOut(shown.map((c) => ({ cells: 1, cells_not_ok: c.status === "ok" ? 0 : 1, cells_excluded: c.status === "ok" && c.excluded ? 1 : 0 })));
+}
+
+// What is to be said if a table of cells has nothing to draw.
+function nothingOf(context, found) {
+  const out = cellsWithoutRow(context, []);
+  const reasons = [...new Set(context.stage.cells.map((c) => c.reason ?? c.excluded).filter(Boolean))];
+  return Object.assign(new Error(found.read.rows_in_all ? `no column of ${found.name} has a number` : `${found.name} has no row${out.length ? `. ${out.join("; ")}` : ""}`), { hint: `${reasons.length ? `The first reason: ${reasons[0]}. ` : ""}The view Cells shows the state of each cell.` });
+}
+
+// The cells that have a row and no value of a column, in words, with the reason as far as the table has it.
+function withoutValue({ read }, rows, column, labelOf) {
+  const missing = rows.filter((i) => column.value(i) === null);
+  if (!missing.length) return [];
+  const counts = new Map();
+  for (const i of missing) counts.set(labelOf(i), (counts.get(labelOf(i)) ?? 0) + 1);
+  const series = [...counts].filter(([name]) => name !== "").map(([name, n]) => `${name}: ${n.toLocaleString("en-US")}`);
+  const quantile = /_(p\d+)(?:_low|_high)?$/.exec(column.name)?.[1];
+  const refused = quantile ? read.column(/_(low|high)$/.test(column.name) ? "intervals_refused" : "quantiles_refused") : null;
+  const reasons = new Set(missing.map((i) => (refused?.values[i] ?? "").split("; ").find((part) => part.startsWith(`${quantile} `))).filter(Boolean));
+  const [first] = reasons;
+  const why = first ? `: refused, ${first}${reasons.size > 1 ? `, and ${plural(reasons.size - 1, "other reason")}` : ""}` : ": the rows have none";
+  return [`${missing.length.toLocaleString("en-US")} of ${plural(rows.length, "cell")} ${missing.length === 1 ? "has" : "have"} no ${column.words}${series.length ? ` (${series.join("; ")})` : ""}${why}`];
 }
 
 // Which way of an axis is better, as far as a column's name tells.
 const better = (name) => (betterOf(name) ? `; ${betterOf(name)} is better` : "");
 
-const unitText = (column) => `${columnWords(column.name)}${column.unit && column.unit !== "1" ? ` (${column.unit})` : ""}`;
+const unitText = (column) => `${columnWords(column.name)}${unitOrNull(column.unit) ? ` (${column.unit})` : ""}`;
 
-function pointsOf({ read, axes }, roles, kept, x, y) {
+// The rows of a table of cells as points; `x` and `y` are `{ name, words, value(row) }`. Rows without a value are no points: `notes`
+// names them, and their series keep their place in the legend.
+function pointsOf(context, found, roles, kept, x, y) {
+  const { read, axes } = found;
   const repeats = axes.filter((a) => a.repeats).map((a) => a.axis);
-  const points = [];
-  for (let i = 0; i < read.count; i += 1) {
-    if (kept.some((k) => String(read.at(k.axis, i)) !== String(k.label))) continue;
-    const [px, py] = [x(i), y(i)];
-    if (px === null || py === null || !Number.isFinite(px) || !Number.isFinite(py)) continue;
-    const label = (axis) => (axis ? read.at(axis, i) : null);
-    points.push({ i, x: px, y: py, series: label(roles.series), facet: label(roles.facet), along: label(roles.along), repeat: repeats.map((r) => `${r} ${read.at(r, i)}`).join(", ") });
-  }
+  const label = (axis, i) => (axis ? read.at(axis, i) : null);
+  const rows = Array.from({ length: read.count }, (_, i) => i).filter((i) => kept.every((k) => String(read.at(k.axis, i)) === String(k.label)));
+  const value = (of) => (i) => { const v = of.value(i); return typeof v === "number" && Number.isFinite(v) ? v : null; };
+  const both = [x, y].map((of) => ({ ...of, value: value(of) }));
+  const points = rows.map((i) => ({ i, x: both[0].value(i), y: both[1].value(i), series: label(roles.series, i), facet: label(roles.facet, i), along: label(roles.along, i), repeat: repeats.map((r) => `${r} ${read.at(r, i)}`).join(", ") })).filter((p) => p.x !== null && p.y !== null);
+  const seriesOf = (i) => (roles.series ? labelled(roles.series, label(roles.series, i)) : "");
+  const notes = [...(found.values ? [found.values.replace(/\.$/, "")] : []), ...cellsWithoutRow(context, kept), ...both.flatMap((of) => withoutValue(found, rows, of, seriesOf))].map((note) => `${note}.`);
+  const all = [...new Set(rows.map((i) => label(roles.series, i)))].sort(byLabel);
   const groups = new Map();
   for (const p of points) {
     const key = JSON.stringify([p.series, p.facet, p.along]);
@@ -155,12 +190,12 @@ function pointsOf({ read, axes }, roles, kept, x, y) {
   }
   const mean = (list, of) => list.reduce((sum, p) => sum + of(p), 0) / list.length;
   const means = [...groups.values()].map((list) => ({ ...list[0], n: list.length, x: mean(list, (p) => p.x), y: mean(list, (p) => p.y) }));
-  return { points, means: means.sort((a, b) => byLabel(a.along, b.along)) };
+  return { points, means: means.sort((a, b) => byLabel(a.along, b.along)), series: all, notes };
 }
 
-function panelsOf(points, means, roles, { link, rowsOf, titles, frontier: ways }) {
-  const distinct = (key) => [...new Set(points.map((p) => p[key]))].sort(byLabel);
-  const [series, facets] = [distinct("series"), distinct("facet")];
+function panelsOf({ points, means, series }, roles, { link, rowsOf, titles, frontier: ways }) {
+  const facets = [...new Set(points.map((p) => p.facet))].sort(byLabel);
+  const empty = new Set(series.filter((s) => points.every((p) => p.series !== s)));
   const several = means.some((m) => m.n > 1);
   const panels = facets.map((facet) => {
     const own = means.filter((m) => m.facet === facet);
@@ -171,7 +206,7 @@ function panelsOf(points, means, roles, { link, rowsOf, titles, frontier: ways }
       ...own.map((m) => ({ series: series.indexOf(m.series), x: m.x, y: m.y, hollow: beaten.has(m), text: ways && !beaten.has(m) && m.along !== null ? String(m.along) : null, title: titles(m), href: m.n === 1 ? link(m) : rowsOf(m) }))];
     return { name: facet === null ? "" : labelled(roles.facet, facet), lines, marks };
   });
-  return { panels, names: series.map((s, k) => ({ series: k, text: s === null ? "" : labelled(roles.series, s) })), several };
+  return { panels, names: series.map((s, k) => ({ series: k, text: s === null ? "" : `${labelled(roles.series, s)}${empty.has(s) ? " (no value)" : ""}` })), several };
 }
 
 // The address of the rows whose mean a mark is.
@@ -196,14 +231,16 @@ async function trade(context) {
   const { kept, controls } = keptLabels(found.axes, roles, parameters, again);
   const numeric = found.read.columns.filter((c) => !found.axes.some((a) => a.axis === c.name) && c.values.some((v) => typeof v === "number"));
   const pick = (asked, usual) => numeric.find((c) => c.name === asked) ?? usual.map((u) => numeric.find((c) => c.name === u)).find(Boolean) ?? numeric[0];
-  if (!numeric.length) throw Object.assign(new Error(`no column of ${found.name} has a number`), { hint: "The view Cells shows the state of each cell." });
+  if (!numeric.length) throw nothingOf(context, found);
   const x = pick(parameters.x, ["ttft_ms_p50", "ttft_ms_mean", "e2e_latency_ms_p50"]);
   const y = pick(parameters.y, ["output_throughput", "total_throughput", "request_throughput"]);
   const logs = (parameters.log ?? "").split(",");
-  const { points, means } = pointsOf(found, roles, kept, (i) => x.values[i], (i) => y.values[i]);
-  const titles = (p) => `${[p.series !== null ? labelled(roles.series, p.series) : "", p.facet !== null ? labelled(roles.facet, p.facet) : "", p.along !== null ? `${roles.along} ${p.along}` : "", p.n > 1 ? `mean of ${p.n}` : p.repeat].filter(Boolean).join(", ")}: ${digits(p.x)} ${x.unit ?? ""}, ${digits(p.y)} ${y.unit ?? ""}`;
+  const of = (column) => ({ name: column.name, words: columnWords(column.name), value: (i) => column.values[i] });
+  const drawn = pointsOf(context, found, roles, kept, of(x), of(y));
+  const { points } = drawn;
+  const titles = (p) => `${[p.series !== null ? labelled(roles.series, p.series) : "", p.facet !== null ? labelled(roles.facet, p.facet) : "", p.along !== null ? `${roles.along} ${p.along}` : "", p.n > 1 ? `mean of ${p.n}` : p.repeat].filter(Boolean).join(", ")}: ${withUnit(p.x, x.unit)}, ${withUnit(p.y, y.unit)}`;
   const link = (p) => address(["study", study, "data"], { table: found.name, cell: "", from: Math.max(0, found.read.rows[p.i] - 5), mark: found.read.rows[p.i] });
-  const { panels, names, several } = panelsOf(points, means, roles, { link, rowsOf: rowsBehind(context, found, roles, kept), titles });
+  const { panels, names, several } = panelsOf(drawn, roles, { link, rowsOf: rowsBehind(context, found, roles, kept), titles });
   const options = numeric.map((c) => [c.name, unitText(c)]);
   const flip = (axis) => again({ log: [...new Set(logs.includes(axis) ? logs.filter((l) => l !== axis) : [...logs, axis])].filter(Boolean).join(",") || null });
   const check = (axis, text) => h("label", { class: "inline" }, h("input", { type: "checkbox", checked: logs.includes(axis), onchange: () => flip(axis), "data-control": `log-${axis}` }), text);
@@ -212,7 +249,7 @@ async function trade(context) {
     rows: () => points.map((p) => [...found.axes.map((a) => found.read.at(a.axis, p.i)), p.x, p.y]),
     controls: [found.tables.length > 1 ? select("Table", found.tables, found.name, (name_) => again({ table: name_, x: null, y: null })) : null, select("Across", options, x.name, (name_) => again({ x: name_ })), select("Up", options, y.name, (name_) => again({ y: name_ })), ...axisControls(found.axes, roles, again), ...controls, check("x", "log across"), check("y", "log up")],
     across: found.axes.length, picture: (width, span) => plotOf(panels, { x: { label: `${unitText(x)}${logs.includes("x") ? ", log" : ""}${better(x.name)}`, log: logs.includes("x"), zero: true, span }, y: { label: `${unitText(y)}${logs.includes("y") ? ", log" : ""}${better(y.name)}`, log: logs.includes("y") }, names, width, label: `${unitText(y)} against ${unitText(x)}, ${plural(points.length, "cell")}; the same as a table follows` }),
-    notes: [`${several ? `Small: ${plural(points.length, "measured cell")}; large: the mean over repetitions` : `Each mark is a cell (${points.length})`}${roles.along ? `; a line runs along ${roles.along}` : ""}. A mark opens ${several ? "its rows" : "its row"}.`, ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
+    notes: [`${several ? `Small: ${plural(points.length, "measured cell")}; large: the mean over repetitions` : `Each mark is a cell (${points.length})`}${roles.along ? `; a line runs along ${roles.along}` : ""}. A mark opens ${several ? "its rows" : "its row"}.`, ...drawn.notes, ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
     figure: figureText({ kind: "scatter", name: `${y.name}_over_${x.name}`, table: found.name, x: x.name, y: y.name, series: roles.series, facet: roles.facet, logX: logs.includes("x"), logY: logs.includes("y"), kept, title: `${words(y)} against ${words(x)}`, caption: "Each mark is a measured cell." }),
   });
 }
@@ -226,24 +263,26 @@ async function frontier(context) {
   const { kept, controls } = keptLabels(found.axes, roles, parameters, again);
   const speed = ["decode_rate_p50", "decode_rate_mean"].map((n) => found.read.column(n)).find((c) => c?.values.some((v) => v !== null));
   const output = found.read.column("output_throughput");
+  if (!found.read.rows_in_all) throw nothingOf(context, found);
   if (!speed || !output) throw Object.assign(new Error("the table of cells has no decode rate or no output throughput"), { hint: "Rows of requests without single tokens have none." });
   const gpus = Number(parameters.gpus) > 0 ? Number(parameters.gpus) : null;
   const price = Number(parameters.price) > 0 ? Number(parameters.price) : null;
   const cost = price !== null && gpus !== null;
   const value = cost ? (i) => (output.values[i] > 0 ? (price * gpus * 1e6) / (output.values[i] * 3600) : null) : (i) => (output.values[i] === null ? null : output.values[i] / (gpus ?? 1));
   const yLabel = cost ? "$ per million output tokens" : gpus ? "output tok/s per GPU" : "output tok/s of the whole server";
-  const { points, means } = pointsOf(found, roles, kept, (i) => speed.values[i], value);
+  const drawn = pointsOf(context, found, roles, kept, { name: speed.name, words: columnWords(speed.name), value: (i) => speed.values[i] }, { name: output.name, words: columnWords(output.name), value });
+  const { points } = drawn;
   const titles = (p) => `${[p.series, p.facet, p.along !== null ? `${roles.along} ${p.along}` : null].filter((t) => t !== null).join(", ")}: ${digits(p.x)} tok/s per user, ${digits(p.y)} ${yLabel}`;
   const link = (p) => address(["study", study, "data"], { table: found.name, cell: "", from: Math.max(0, found.read.rows[p.i] - 5), mark: found.read.rows[p.i] });
   const ways = ["higher", cost ? "lower" : "higher"];
-  const { panels, names, several } = panelsOf(points, means, roles, { link, rowsOf: rowsBehind(context, found, roles, kept), titles, frontier: ways });
+  const { panels, names, several } = panelsOf(drawn, roles, { link, rowsOf: rowsBehind(context, found, roles, kept), titles, frontier: ways });
   const number = (key, text, step) => h("label", {}, text, h("input", { type: "number", min: "0", step, size: "8", value: parameters[key] ?? "", "data-control": key, onchange: (e) => again({ [key]: e.target.value || null }) }));
   put(context, {
     title: cost ? "Cost against speed for a user" : "Output per GPU against speed for a user", columns: [...found.axes.map((a) => a.axis), "tok/s per user", yLabel],
     rows: () => points.map((p) => [...found.axes.map((a) => found.read.at(a.axis, p.i)), p.x, p.y]),
     controls: [number("gpus", "All deployed GPUs", "1"), number("price", "Price, $ per GPU and hour", "0.01"), ...axisControls(found.axes, roles, again), ...controls],
     across: found.axes.length, picture: (width, span) => plotOf(panels, { x: { label: `tok/s per user (${speed.name.replaceAll("_", " ")}); more is better`, zero: true, span }, y: { label: `${yLabel}; ${cost ? "less" : "more"} is better` }, names, width, label: `${yLabel} against tok/s per user; the same as a table follows` }),
-    notes: [`Dashed line: configurations that no other one beats in both${roles.along ? `, with their ${roles.along}` : ""}. Hollow: the others. ${several ? "Small: the measured cells, whose means these are. " : ""}Nothing was measured between marks.`,
+    notes: [`Dashed line: configurations that no other one beats in both${roles.along ? `, with their ${roles.along}` : ""}. Hollow: the others. ${several ? "Small: the measured cells, whose means these are. " : ""}Nothing was measured between marks.`, ...drawn.notes,
       gpus ? `${gpus} GPUs and ${price === null ? "no price" : `$ ${price} per GPU and hour`} as typed here; no table declares them.` : "Type how many GPUs are deployed for output per GPU; the number of GPUs is never guessed.",
       "A user's speed is the decode rate of a request, from its first to its last token."],
     figure: figureText({ kind: "scatter", name: "frontier", table: found.name, x: speed.name, y: "output_throughput", series: roles.series, facet: roles.facet, kept, frontier: ["higher", "higher"], derived: gpus ? { analyze: found.name.split(".")[0], from: found.name.split(".")[1], axes: found.axes.map((a) => a.axis), speed: speed.name, gpus, price } : null, title: cost ? "Cost against speed for a user" : "Output against speed for a user", caption: gpus ? "GPUs and price as the query of the table declares them." : "Output of the whole server." }),
@@ -293,20 +332,44 @@ export function leftOut(groups) {
   return parts.length ? [`Of ${plural(cells, "cell")}, ${bad + excluded === cells ? "all are left out: " : "without "}${parts.join(" and ")}`] : [];
 }
 
+// The counts of requests within bounds, and the bound that the address has on each metric. The server counts a bound between
+// two steps exactly; a file has only its steps, and takes the next stricter one.
+async function objectiveOf(study, stage, parameters) {
+  const notes = [];
+  const first = await get(["studies", study, "objective"], { stage: stage.name });
+  const asked = first.metrics.map((m) => {
+    const text = parameters[`bound.${m.name}`];
+    if (text === undefined) return null;
+    const bound = text.trim() === "" ? NaN : Number(text);
+    if (!Number.isFinite(bound)) { notes.push(`“${text}” is not a number, so ${columnWords(m.name)} has no bound.`); return null; }
+    if (!m.steps.length) notes.push(`No request has a value of ${columnWords(m.name)}, so its bound of ${bound} ${m.unit} is not applied.`);
+    return bound;
+  });
+  const between = first.metrics.map((m, i) => [m, asked[i]]).filter(([m, bound]) => bound !== null && bound > m.steps[0] && bound < m.steps.at(-1) && !m.steps.includes(bound));
+  if (!between.length) return { found: first, asked, notes };
+  if (isFile()) {
+    for (const [m, bound] of between) notes.push(`This file counts ${columnWords(m.name)} at certain bounds only: the counts are those of at most ${m.steps.findLast((step) => step < bound)} ${m.unit}, the next stricter one.`);
+    return { found: first, asked, notes };
+  }
+  const exact = Object.fromEntries(between.map(([m, bound]) => [`bound.${m.name}`, bound]));
+  return { found: await get(["studies", study, "objective"], { stage: stage.name, ...exact }), asked, notes };
+}
+
 // Goodput from the rows: the server sends once how many requests of each cell lie in each bin of latencies, and the
 // page adds up the bins below the bounds.
 async function goodput(context) {
   const { parameters, again, study, stage } = context;
-  const found = await get(["studies", study, "objective"], { stage: stage.name });
+  const { found, asked, notes: unusual } = await objectiveOf(study, stage, parameters);
   const axes = axesOf(context);
   const roles = rolesOfAxes(axes, parameters);
   const { kept, controls } = keptLabels(axes, roles, parameters, again);
   const share = parameters.of === "share";
-  // A bound is the position of a step; the last position means no bound.
-  const bounds = found.metrics.map((m) => { const i = m.steps.indexOf(Number(parameters[`bound.${m.name}`])); return i < 0 ? m.steps.length : i; });
+  // A bound is the position of the last step at or below it: −1 below all steps, and null without a bound.
+  const bounds = found.metrics.map((m, i) => (asked[i] === null || !m.steps.length ? null : m.steps.findLastIndex((step) => step <= asked[i])));
+  const typed = [...asked];
   const place = (axis) => found.axes.indexOf(axis);
   const measured = found.cells.filter((c) => c.bins && kept.every((k) => String(c.labels[place(k.axis)]) === String(k.label)));
-  const met = (cell) => cell.bins.reduce((sum, bin) => sum + (bounds.every((b, i) => b === found.metrics[i].steps.length || bin[i] <= b) ? bin.at(-1) : 0), 0);
+  const met = (cell) => cell.bins.reduce((sum, bin) => sum + (bounds.every((b, i) => b === null || bin[i] <= b) ? bin.at(-1) : 0), 0);
   const current = () => measured.map((cell) => { const n = met(cell); return { cell, n, share: cell.requests ? n / cell.requests : null, rate: cell.window_s ? n / cell.window_s : null }; });
   const label = (cell, axis) => (axis ? cell.labels[place(axis)] : null);
   const series = [...new Set(measured.map((c) => label(c, roles.series)))].sort(byLabel);
@@ -326,25 +389,35 @@ async function goodput(context) {
     const positive = roles.along && ladder.every((l) => Number(l) > 0);
     return plotOf(panels, { x: { label: `${along ?? "cell"}${positive ? ", log" : ""}`, log: positive, steps: positive ? ladder.map(Number) : null, names: roles.along ? null : ladder.map((l) => String(l ?? "")), span: roles.along ? span : null }, y: { label: share ? "share of requests that meet every bound" : "goodput (req/s)" }, names: series.map((s, k) => ({ series: k, text: s === null ? "" : labelled(roles.series, s) })), width, label: "Goodput of each cell under the bounds; the same as a table follows" });
   };
-  const said = (i) => { const m = found.metrics[i]; return bounds[i] === m.steps.length ? "no bound" : `at most ${m.steps[bounds[i]]} ${m.unit}`; };
+  const said = (i) => (bounds[i] === null ? "no bound" : `at most ${typed[i]} ${found.metrics[i].unit}`);
   const total = h("p", { role: "status" });
   const tell = () => { const rows = current(); const [n, all] = [rows.reduce((s, r) => s + r.n, 0), rows.reduce((s, r) => s + r.cell.requests, 0)]; total.textContent = `${n.toLocaleString("en-US")} of ${plural(all, "request")} meet every bound.`; };
   let draw = () => {};
   const sliders = found.metrics.map((m, i) => {
+    const words = columnWords(m.name);
     const text = h("span", {}, said(i));
-    const slider = h("input", { type: "range", min: "0", max: String(m.steps.length), step: "1", value: String(bounds[i]), "data-control": m.name, "aria-label": `bound on ${m.name}`, "aria-valuetext": said(i), disabled: m.steps.length === 0,
-      oninput: (event) => { bounds[i] = Number(event.target.value); text.textContent = said(i); event.target.setAttribute("aria-valuetext", said(i)); requestAnimationFrame(() => { draw(); tell(); }); },
-      onchange: () => { const step = m.steps[bounds[i]]; again({ [`bound.${m.name}`]: step ?? null }); } });
-    return h("label", { class: "slider" }, h("span", {}, `${columnWords(m.name)}: `, text), slider);
+    const key = `bound.${m.name}`;
+    const field = h("input", { type: "number", min: "0", step: "any", size: "8", value: asked[i] === null ? "" : String(asked[i]), "data-control": key, "aria-label": `${words} at most (${m.unit})`, disabled: m.steps.length === 0, onchange: (event) => again({ [key]: event.target.value || null }) });
+    const move = (event) => {
+      const step = m.steps[Number(event.target.value)];
+      [bounds[i], typed[i]] = step === undefined ? [null, null] : [Number(event.target.value), step];
+      text.textContent = said(i);
+      field.value = typed[i] ?? "";
+      event.target.setAttribute("aria-valuetext", said(i));
+      requestAnimationFrame(() => { draw(); tell(); });
+    };
+    const slider = h("input", { type: "range", min: "0", max: String(m.steps.length), step: "1", value: String(bounds[i] === null ? m.steps.length : Math.max(0, bounds[i])), "data-control": m.name, "aria-label": `bound on ${m.name}`, "aria-valuetext": said(i), disabled: m.steps.length === 0,
+      oninput: move, onchange: () => again({ [key]: typed[i] }) });
+    return h("div", { class: "bound" }, h("label", { class: "slider" }, h("span", {}, `${words}: `, text), slider), field);
   });
-  const chosen = found.metrics.map((m, i) => [m.name, m.steps[bounds[i]]]).filter(([, step]) => step !== undefined);
+  const chosen = found.metrics.map((m, i) => [m.name, typed[i]]).filter(([, bound]) => bound !== null);
   const counted = found.cells.filter((c) => kept.every((k) => String(c.labels[place(k.axis)]) === String(k.label)));
   const out = leftOut(counted.map((c) => ({ cells: 1, cells_excluded: c.excluded ? 1 : 0, cells_not_ok: c.bins || c.excluded ? 0 : 1 })));
   draw = put(context, {
     empty: !measured.length,
     title: "Goodput under bounds", columns: [...found.axes, "requests", "ok", "meet every bound", "share", "goodput (req/s)"], rows: () => current().map((r) => [...r.cell.labels, r.cell.requests, r.cell.ok, r.n, r.share, r.rate]),
     across: roles.along ? found.axes.indexOf(roles.along) : undefined, controls: [...sliders, select("Up", [["rate", "goodput (req/s)"], ["share", "share of requests"]], share ? "share" : "rate", (value) => again({ of: value === "share" ? value : null })), ...axisControls(axes, roles, again), ...controls], picture,
-    notes: [...out.map((t) => `${t}.`), "Counted from the rows. A failed request meets no bound, and neither does a request for which a bounded metric is undefined. Goodput is the number of requests that meet every bound ÷ the time from the first request sent to the last one done.", ...(found.notes ?? []).map((n) => `${n}.`), ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
+    notes: [...unusual, ...out.map((t) => `${t}.`), "Counted from the rows. A failed request meets no bound, and neither does a request for which a bounded metric is undefined. Goodput is the number of requests that meet every bound ÷ the time from the first request sent to the last one done.", ...(found.notes ?? []).map((n) => `${n}.`), ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
     figure: chosen.length ? figureText({ kind: "goodput", name: "goodput", load: stage.name, x: along, y: share ? "slo_pass_rate" : "goodput", series: roles.series, facet: roles.facet, kept, bounds: chosen, repeats: axes.filter((a) => a.repeats).map((a) => a.axis), title: "Goodput under the bounds", caption: "The bounds are those of the table of objectives; mean over repetitions." }) : null,
   });
   tell();

@@ -25,7 +25,7 @@ export async function reportView(main, study) {
     h("p", { class: "soft screen" }, `${plural(report.numbers.length, "traced number")}; click one to see where it comes from.`),
     claims.length ? h("details", { class: "screen" }, h("summary", {}, plural(claims.length, "claim")), h("ul", {}, claims.map((c) => h("li", {}, outcome(c), ` ${c.claim}: ${c.reason}`)))) : null,
     withContents(article));
-  const wanted = parameters.line && document.getElementById(`L${parameters.line}`);
+  const wanted = parameters.line && main.querySelector(`#${CSS.escape(`L${parameters.line}`)}`);
   if (wanted) { wanted.classList.add("here"); wanted.scrollIntoView({ block: "center" }); }
 }
 

@@ -5,6 +5,7 @@ import { digits } from "./format.js";
 
 // Shows a reply of the API. `link(column, i)` returns the address behind a value, or null.
 export function tableView(reply, { link = () => null, sort = null, onsort = null, rowLink = null } = {}) {
+  const broad = reply.columns.length > 9;
   const numeric = reply.columns.map((c) => c.values.some((v) => typeof v === "number"));
   const heading = reply.columns.map((column, i) => {
     const mark = sort?.column === column.name ? (sort.descending ? " ↓" : " ↑") : "";
@@ -21,11 +22,14 @@ export function tableView(reply, { link = () => null, sort = null, onsort = null
       const value = column.values[i];
       const text = value === null ? "–" : typeof value === "number" ? digits(value) : String(value);
       const address = typeof value === "number" ? link(column, i, row) : null;
-      const kind = [numeric[c] ? "number" : text.length > 60 ? "long" : null, value === null ? "none" : null].filter(Boolean).join(" ") || null;
+      const isLong = !numeric[c] && text.length > 60;
+      const kind = [numeric[c] ? "number" : isLong && !broad ? "long" : null, value === null ? "none" : null].filter(Boolean).join(" ") || null;
       return h("td", { class: kind, "data-name": column.unit && column.unit !== "1" ? `${column.name} (${column.unit})` : column.name, title: typeof value === "number" ? String(value) : null },
-        address ? h("a", { class: "number", href: address }, text) : text);
+        address ? h("a", { class: "number", href: address }, text)
+          // Among many columns, a long text has one line; with the focus, all of it.
+          : isLong && broad ? h("span", { class: "clipped", tabindex: "0", title: text }, text) : text);
     })));
   return h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": `Table ${reply.table ?? ""}` },
     // On paper, a row of many columns becomes a paragraph.
-    h("table", { class: reply.columns.length > 9 ? "broad" : null }, h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "number" }, "row"), heading)), h("tbody", {}, rows)));
+    h("table", { class: broad ? "broad" : null }, h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "number" }, "row"), heading)), h("tbody", {}, rows)));
 }

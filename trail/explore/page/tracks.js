@@ -176,15 +176,21 @@ export function valueAt({ points }, t) {
   return low ? points[low - 1][1] : null;
 }
 
+// Whether a request belongs to the warm-up, which enters no figure.
+export const isWarmup = (r) => r.phase === "warmup";
+
 // The waterfall: a line for each request, from scheduled to done.
 export function waterfall(requests) {
   const rows = requests;
   const height = Math.min(460, Math.max(60, rows.length * 12));
   return {
     name: "requests", height, rows,
-    paint(context, { top, x, span, height: tall }) {
+    paint(context, { top, x, span, width, height: tall }) {
       const step = tall / rows.length;
       const thick = Math.max(Math.min(step - 1, 9), 0.6);
+      // Warm-up requests stand on their own ground.
+      context.fillStyle = ink("mark");
+      rows.forEach((r, i) => { if (isWarmup(r)) context.fillRect(LEFT, top + i * step, width - LEFT - RIGHT, step); });
       rows.forEach((r, i) => {
         const start = r.scheduled ?? r.sent;
         if (start === null || (r.done ?? r.sent ?? start) < span[0] || start > span[1]) return;

@@ -11,7 +11,7 @@ use crate::error::Failure;
 use crate::latency::{self, LATENCIES};
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
-use crate::rows::{States, tells_first_chunks};
+use crate::rows::{Measured, States, tells_first_chunks};
 use crate::sketch::{Sketch, WIDTH};
 use crate::study::Study;
 
@@ -127,12 +127,16 @@ struct Whole {
     rows: usize,
     from: i64,
     to: i64,
+    /// The measured window: from the first measured request sent to the last one done. Warm-up lies outside.
+    window: Option<(i64, i64)>,
 }
 
 fn whole(digest: &Digest, store: &Store) -> Result<Whole, Failure> {
     let (mut rows, mut from, mut to) = (0, i64::MAX, i64::MIN);
+    let mut measured = Measured::default();
     let columns = ["scheduled_ns", "sent_ns", "done_ns"];
-    for batch in ColumnReader::open(store, digest, &columns)? {
+    let states = ["phase", "status", "superseded"];
+    for batch in ColumnReader::open(store, digest, &[columns, states].concat())? {
         let batch = batch?;
         rows += batch.rows();
         for column in columns {
@@ -141,11 +145,20 @@ fn whole(digest: &Digest, store: &Store) -> Result<Whole, Failure> {
                 (from, to) = (from.min(time), to.max(time));
             }
         }
+        let (sent, done) = (batch.ints("sent_ns")?, batch.ints("done_ns")?);
+        for row in States::of(&batch)?.measured() {
+            measured.widen(sent.get(row), done.get(row));
+        }
     }
     if from > to {
         (from, to) = (0, 0);
     }
-    Ok(Whole { rows, from, to })
+    Ok(Whole {
+        rows,
+        from,
+        to,
+        window: measured.span,
+    })
 }
 
 /// Calls `hear` with every attempt of a cell.
@@ -213,7 +226,9 @@ struct Figures {
 }
 
 impl Figures {
-    fn into_json(self, seconds: f64) -> Value {
+    /// `window` is the part of the measured window that lies in the span.
+    fn into_json(self, window: Option<(i64, i64)>) -> Value {
+        let seconds = window.map(|(from, to)| to.saturating_sub(from) as f64 / 1e9);
         let latencies = self
             .latencies
             .into_iter()
@@ -235,7 +250,8 @@ impl Figures {
             "sent": self.sent,
             "failed": self.failed,
             "output_tokens": self.output_tokens,
-            "output_rate": self.output_tokens as f64 / seconds,
+            "window_ns": window.map(|(from, to)| [from, to]),
+            "output_rate": seconds.map(|seconds| self.output_tokens as f64 / seconds),
             "latencies": latencies.collect::<Vec<_>>(),
         })
     }
@@ -388,7 +404,11 @@ impl WindowActivity {
         if self.inside <= ONE_BY_ONE {
             value["single"] = singles(&self.single);
         }
-        value["figures"] = self.figures.into_json((self.to - self.from) as f64 / 1e9);
+        let part = whole
+            .window
+            .map(|(from, to)| (from.max(self.from), to.min(self.to)));
+        let part = part.filter(|(from, to)| to > from);
+        value["figures"] = self.figures.into_json(part);
         value
     }
 }
@@ -450,6 +470,7 @@ mod tests {
             rows: 5,
             from: -100,
             to: 99,
+            window: Some((-100, 99)),
         };
         let activity = span.into_json(&whole);
         assert_eq!(activity["at_ns"], json!([0, 10, 20, 30, 40]));
@@ -468,6 +489,7 @@ mod tests {
             (&json!(3), &json!(1))
         );
         assert_eq!(figures["output_tokens"], 20);
+        assert_eq!(figures["output_rate"], 20.0 / 40e-9);
         let ttft = &figures["latencies"][0];
         assert_eq!((&ttft["name"], &ttft["n"]), (&json!("ttft_ms"), &json!(2)));
         let p50 = ttft["p50"].as_f64().unwrap();
@@ -485,13 +507,35 @@ mod tests {
             rows: 1,
             from: 0,
             to: 40,
+            window: None,
         };
         let figures = span.into_json(&whole)["figures"].take();
+        assert_eq!(figures["output_rate"], Value::Null);
         assert_eq!(
             (&figures["sent"], &figures["output_tokens"]),
             (&json!(0), &json!(0))
         );
         assert_eq!(figures["latencies"][0]["p50"], Value::Null);
+    }
+
+    #[test]
+    fn output_is_per_second_of_the_measured_window_and_not_of_the_warm_up() {
+        // Warm-up from 0 to 20; measured requests from 20 to 100.
+        let whole = Whole {
+            rows: 2,
+            from: 0,
+            to: 100,
+            window: Some((20, 100)),
+        };
+        for (from, to, seconds) in [(0, 100, 80e-9), (0, 90, 70e-9), (60, 100, 40e-9)] {
+            let mut span = span(from, to, 5);
+            span.add(&request(0, [20, 40, 90]));
+            let figures = span.into_json(&whole)["figures"].take();
+            let rate = figures["output_rate"].as_f64().unwrap();
+            assert!((rate * seconds / 10.0 - 1.0).abs() < 1e-12, "{from} {rate}");
+        }
+        let warm = span(0, 20, 5).into_json(&whole);
+        assert_eq!(warm["figures"]["output_rate"], Value::Null);
     }
 
     #[test]
@@ -505,6 +549,7 @@ mod tests {
             rows: ONE_BY_ONE + 1,
             from: 0,
             to: 1_000_000,
+            window: None,
         };
         let activity = span.into_json(&whole);
         assert_eq!(activity["requests"], ONE_BY_ONE + 1);

@@ -359,18 +359,18 @@ pub(crate) fn whole(entry: &Entry<'_>, store: &Store) -> Result<Whole, Catalogue
             Table::from_parquet(store.get(&artifact.digest)?)?,
         ));
     }
-    let note = (absent > 0).then(|| {
-        format!(
-            "{absent} of {} cells of {} are not ok; their rows are left out",
-            entry.stage.cells.len(),
-            entry.stage.name
-        )
-    });
+    let note = (absent > 0).then(|| not_ok(absent, entry.stage));
     let table = match parts.as_slice() {
         [(at, _)] if at.is_empty() => parts.remove(0).1,
         _ => union(&parts, entry.stage.class)?,
     };
     Ok(Whole { table, note })
+}
+
+/// Says that cells of a stage have no rows in a table over its cells.
+pub(crate) fn not_ok(absent: usize, stage: &LockStage) -> String {
+    let (all, name) = (stage.cells.len(), &stage.name);
+    format!("{absent} of {all} cells of {name} are not ok; their rows are left out")
 }
 
 /// The cells of a stage, each with its coordinates.

@@ -15,6 +15,7 @@ use statistics::{Sample, UnitEffect, log_ratios, rounding_of_ratios, unit_effect
 use crate::catalogue::{record_of, whole};
 use crate::error::Failure;
 use crate::facets::{self, Facet, Status};
+use crate::reads::loads_of;
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
 use crate::study::Study;
@@ -50,19 +51,19 @@ pub(crate) fn contrast(study: &Study, ask: &Ask, store: &Store) -> Result<Reply,
         let list = ask.get(name).unwrap_or_default().split(',');
         list.filter(|n| !n.is_empty()).map(str::to_owned).collect()
     };
-    let contrast = match cells_table(study, ask.get("table"), &sides, store)? {
-        Some((name, table)) => deltas(
-            &name,
-            &table,
-            &sides,
-            &wanted("column"),
-            &wanted("unit"),
-            study,
-            store,
-        )?,
+    let contrast = match cells_table(study, ask.get("table"), (stage, &sides), store)? {
+        Some((name, table)) => {
+            let (columns, unit) = (wanted("column"), wanted("unit"));
+            let mut results = deltas(&name, &table, &sides, &columns, &unit, study, store)?;
+            results["reads"] = json!(loads_of(&name, &study.catalogue(store)?, store));
+            results
+        }
         None => json!({
             "table": null,
-            "reason": "no table of cells (operator `cell-summary`) has this axis; add one to an analyze stage",
+            "reason": format!(
+                "no table of cells (operator `cell-summary`) of the stage {} has this axis; add one to an analyze stage",
+                stage.name
+            ),
         }),
     };
     let value = json!({
@@ -122,11 +123,12 @@ fn pair_of_cells<'s>(
         })
 }
 
-/// Returns the table of cells with the axis: the named one, or the first.
+/// Returns the table of cells with the axis: the named one, or the first that reads the stage. Another stage may have the
+/// same axes.
 fn cells_table(
     study: &Study,
     named: Option<&str>,
-    sides: &Sides<'_>,
+    (stage, sides): (&LockStage, &Sides<'_>),
     store: &Store,
 ) -> Result<Option<(String, Table)>, Failure> {
     let catalogue = study.catalogue(store)?;
@@ -142,9 +144,12 @@ fn cells_table(
         if entry.stage.class != LockClass::Pure || name.ends_with(".lineage") {
             continue;
         }
-        let bytes = store.get(&entry.sample.digest)?;
-        let table = Table::from_parquet(bytes)?;
-        if table.metadata("operator").as_deref() == Some("cell-summary") && table.has(sides.axis) {
+        let (head, _) = Table::read_rows(store, &entry.sample.digest, 0..0)?;
+        let loads = || loads_of(name, &catalogue, store);
+        if head.metadata("operator").as_deref() == Some("cell-summary")
+            && head.has(sides.axis)
+            && loads().is_none_or(|loads| loads.contains(&stage.name))
+        {
             return Ok(Some((name.clone(), whole(entry, store)?.table)));
         }
     }
@@ -457,9 +462,24 @@ pub(crate) fn studies(
         "rule": rule,
         "outcome": comparison.outcome(),
         "facets": facets,
+        "cells_in_both": cells_in_both(older, newer),
+        "tables_in_both": comparison.tables_of_cells(),
         "comparison": comparison,
     });
     Ok(Reply::json(&value, Freshness::Tagged))
+}
+
+/// Returns the number of measured cells that have the same stage and labels in both studies.
+fn cells_in_both(older: &Study, newer: &Study) -> usize {
+    let [before, after] = [older, newer].map(|study| {
+        let stages = study.lock.stages.iter();
+        let measured = stages.filter(|stage| stage.class == LockClass::Measurement);
+        let place =
+            |stage: &'_ LockStage, cell: &LockCell| (stage.name.clone(), cell.coordinates.clone());
+        let cells = measured.flat_map(|stage| stage.cells.iter().map(move |c| place(stage, c)));
+        cells.collect::<BTreeSet<(String, String)>>()
+    });
+    before.intersection(&after).count()
 }
 
 #[cfg(test)]

@@ -242,9 +242,10 @@ fn ranks(n: usize) -> impl Iterator<Item = usize> {
 ///
 /// A request lies in the bin of the smallest step that is at least the value of the metric, for each metric. A value
 /// that is undefined or beyond the last step lies in the bin after it, so that it meets no bound, as in the operator
-/// `goodput`.
+/// `goodput`. A bound that the question names (`bound.METRIC`) is a step, too, so that any bound is counted exactly.
 pub(crate) fn objective(study: &Study, ask: &Ask, store: &Store) -> Result<Reply, Failure> {
     let chosen = Chosen::of(study, ask)?;
+    let ladders = Ladder::of_each(ask)?;
     let bounded = LATENCIES.map(|name| metric(name).expect("it is one of the metrics"));
     let (metrics, mut notes) = readable(&chosen, &bounded, store)?;
     let (exclusions, unread) = exclusions_of(study, store);
@@ -264,7 +265,7 @@ pub(crate) fn objective(study: &Study, ask: &Ask, store: &Store) -> Result<Reply
                     *range = (range.0.min(value), range.1.max(value));
                 }
             }
-            let notches = values.map(notch);
+            let notches = std::array::from_fn(|i| ladders[i].notch(values[i]));
             *counts.entry(notches).or_default() += 1;
         };
         let excluded = exclusions.of(&chosen.stage.name, &cell.coordinates);
@@ -277,7 +278,8 @@ pub(crate) fn objective(study: &Study, ask: &Ask, store: &Store) -> Result<Reply
         };
         read.push((cell, labels, (measured, excluded), counts));
     }
-    let steps: Vec<&[f64]> = ranges.iter().map(|range| steps(*range)).collect();
+    let steps = ladders.iter().zip(ranges);
+    let steps: Vec<&[f64]> = steps.map(|(ladder, range)| ladder.steps(range)).collect();
     let cells = read
         .into_iter()
         .map(|(cell, labels, (measured, excluded), counts)| {
@@ -291,7 +293,7 @@ pub(crate) fn objective(study: &Study, ask: &Ask, store: &Store) -> Result<Reply
                 line["requests"] = json!(measured.rows);
                 line["ok"] = json!(measured.ok);
                 line["window_s"] = json!(measured.window_s());
-                line["bins"] = json!(bins(&counts, &steps));
+                line["bins"] = json!(bins(&counts, &ladders, &steps));
             }
             line
         });
@@ -353,36 +355,69 @@ static LADDER: LazyLock<Vec<f64>> = LazyLock::new(|| {
     all.map(typed).collect()
 });
 
-/// Returns the position in the ladder of the smallest step that is at least a value; beyond all steps if it is
-/// undefined.
-fn notch(value: Option<f64>) -> usize {
-    let defined = value.filter(|value| !value.is_nan());
-    defined.map_or(LADDER.len(), |value| {
-        LADDER.partition_point(|step| *step < value)
-    })
-}
+/// The possible bounds on one latency: [`LADDER`], and the bound that a question names.
+struct Ladder(Cow<'static, [f64]>);
 
-/// Returns the steps from the first at or above the smallest value to the first at or above the largest one.
-fn steps((least, most): (f64, f64)) -> &'static [f64] {
-    if least > most {
-        return &[];
+impl Ladder {
+    /// Returns the ladder of each latency.
+    fn of_each(ask: &Ask) -> Result<[Self; LATENCIES.len()], Failure> {
+        let mut ladders = LATENCIES.map(|_| Self(Cow::Borrowed(LADDER.as_slice())));
+        for (parameter, value) in &ask.parameters {
+            let Some(name) = parameter.strip_prefix("bound.") else {
+                continue;
+            };
+            let bound = value.parse::<f64>().ok().filter(|bound| bound.is_finite());
+            let place = LATENCIES.iter().position(|latency| *latency == name);
+            let Some((place, bound)) = place.zip(bound) else {
+                let message = format!("`{parameter}={value}` is no bound");
+                let hint = format!("a number for one of: {}", LATENCIES.join(", "));
+                return Err(Failure::question(message, hint));
+            };
+            ladders[place] = Self::with(bound);
+        }
+        Ok(ladders)
     }
-    let end = (notch(Some(most)) + 1).min(LADDER.len());
-    &LADDER[notch(Some(least)).min(end)..end]
+
+    /// Returns the ladder with one more step.
+    fn with(bound: f64) -> Self {
+        let mut steps = LADDER.clone();
+        let at = steps.partition_point(|step| *step < bound);
+        if steps.get(at) != Some(&bound) {
+            steps.insert(at, bound);
+        }
+        Self(Cow::Owned(steps))
+    }
+
+    /// Returns the position of the smallest step that is at least a value; beyond all steps if it is undefined.
+    fn notch(&self, value: Option<f64>) -> usize {
+        let defined = value.filter(|value| !value.is_nan());
+        defined.map_or(self.0.len(), |value| {
+            self.0.partition_point(|step| *step < value)
+        })
+    }
+
+    /// Returns the steps from the first at or above the smallest value to the first at or above the largest one.
+    fn steps(&self, (least, most): (f64, f64)) -> &[f64] {
+        if least > most {
+            return &[];
+        }
+        let end = (self.notch(Some(most)) + 1).min(self.0.len());
+        &self.0[self.notch(Some(least)).min(end)..end]
+    }
 }
 
 /// Returns the number of requests of a cell in each combination of bins of their metrics, `[bin, …, count]`. The bins
 /// of a metric are its steps and one beyond.
-fn bins(counts: &Counts, steps: &[&[f64]]) -> Vec<Vec<usize>> {
+fn bins(counts: &Counts, ladders: &[Ladder], steps: &[&[f64]]) -> Vec<Vec<usize>> {
+    // Values below the first step are in its bin; without steps, every value is beyond.
+    let first = |(ladder, steps): (&Ladder, &&[f64])| ladder.notch(steps.first().copied());
+    let firsts: Vec<usize> = ladders.iter().zip(steps).map(first).collect();
     let mut merged: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
     for (notches, count) in counts {
-        let step_of = |(notch, steps): (&usize, &&[f64])| {
-            let first = steps
-                .first()
-                .map_or(LADDER.len(), |step| self::notch(Some(*step)));
-            notch.saturating_sub(first).min(steps.len())
+        let bin = |((notch, steps), first): ((&usize, &&[f64]), &usize)| {
+            notch.saturating_sub(*first).min(steps.len())
         };
-        let key = notches.iter().zip(steps).map(step_of).collect();
+        let key = notches.iter().zip(steps).zip(&firsts).map(bin).collect();
         *merged.entry(key).or_default() += count;
     }
     let line = |(mut key, count): (Vec<usize>, usize)| {
@@ -406,30 +441,37 @@ mod tests {
         assert!(many.iter().filter(|rank| **rank > 990_000).count() > POINTS / 5);
     }
 
+    fn plain() -> Ladder {
+        Ladder(Cow::Borrowed(LADDER.as_slice()))
+    }
+
     #[test]
     fn the_bounds_that_can_be_set_are_round_and_cover_all_values() {
-        let ladder = steps((18.0, 131.0));
+        let all = plain();
+        let ladder = all.steps((18.0, 131.0));
         assert_eq!(ladder.first(), Some(&20.0));
         assert_eq!(ladder.last(), Some(&150.0));
         assert!(
             ladder.contains(&25.0) && ladder.contains(&100.0),
             "{ladder:?}"
         );
-        assert_eq!(steps((0.12, 0.12)), [0.12]);
-        assert_eq!(steps((f64::INFINITY, f64::NEG_INFINITY)), [0.0; 0]);
+        assert_eq!(all.steps((0.12, 0.12)), [0.12]);
+        assert_eq!(all.steps((f64::INFINITY, f64::NEG_INFINITY)), [0.0; 0]);
     }
 
     #[test]
     fn every_value_lies_at_or_below_its_step_and_above_the_one_before() {
+        let ladder = plain();
         for i in -40..40_i32 {
             let value = 1.13_f64.powi(i);
-            let notch = notch(Some(value));
+            let notch = ladder.notch(Some(value));
             assert!(
                 LADDER[notch] >= value && LADDER[notch - 1] < value,
                 "{value}"
             );
         }
-        assert_eq!((notch(None), notch(Some(0.0))), (LADDER.len(), 0));
+        let ends = (ladder.notch(None), ladder.notch(Some(0.0)));
+        assert_eq!(ends, (LADDER.len(), 0));
         assert!(LADDER.is_sorted() && LADDER.contains(&0.12));
     }
 
@@ -441,13 +483,18 @@ mod tests {
             [Some(20.1), Some(1.0)],
             [None, Some(1.0)],
         ];
+        let ladders = [plain(), plain(), plain()];
         let mut counts = Counts::new();
         for row in rows {
-            let [first, second] = row.map(notch);
+            let [first, second] = row.map(|value| ladders[0].notch(value));
             *counts.entry([first, second, 0]).or_default() += 1;
         }
-        let steps = [steps((10.0, 20.1)), steps((1.0, 2.0)), &LADDER[..1]];
-        let merged = bins(&counts, &steps);
+        let steps = [
+            ladders[0].steps((10.0, 20.1)),
+            ladders[1].steps((1.0, 2.0)),
+            &LADDER[..1],
+        ];
+        let merged = bins(&counts, &ladders, &steps);
         let met = |first: f64, second: f64| -> usize {
             let below = |i: usize, bound: f64| steps[i].iter().filter(|s| **s < bound).count();
             let (first, second) = (below(0, first), below(1, second));
@@ -458,5 +505,26 @@ mod tests {
         assert_eq!((met(20.0, 2.0), met(25.0, 1.0), met(25.0, 2.0)), (2, 2, 3));
         let all: usize = merged.iter().map(|bin| bin[3]).sum();
         assert_eq!(all, 4);
+    }
+
+    #[test]
+    fn a_bound_between_two_steps_is_counted_exactly() {
+        let ask = |query: &str| Ask::parse(&format!("/t?{query}")).unwrap();
+        let ladders = Ladder::of_each(&ask("bound.ttft_ms=20.05&stage=s")).unwrap();
+        let mut counts = Counts::new();
+        for value in [10.0, 20.0, 20.05, 20.1, 24.0] {
+            let notches = [ladders[0].notch(Some(value)), 0, 0];
+            *counts.entry(notches).or_default() += 1;
+        }
+        let steps = [ladders[0].steps((10.0, 24.0)), &[], &[]];
+        let place = steps[0].iter().position(|step| *step == 20.05).unwrap();
+        let merged = bins(&counts, &ladders, &steps);
+        let met = merged.iter().filter(|bin| bin[0] <= place);
+        assert_eq!(met.map(|bin| bin[3]).sum::<usize>(), 3);
+        // A step stays one step.
+        assert_eq!(Ladder::with(20.0).0.len(), LADDER.len());
+        for wrong in ["bound.itl_ms=5", "bound.ttft_ms=inf", "bound.ttft_ms=x"] {
+            assert!(Ladder::of_each(&ask(wrong)).is_err(), "{wrong}");
+        }
     }
 }

@@ -35,7 +35,8 @@ impl Measured {
         (to > from).then(|| to.saturating_sub(from) as f64 / 1e9)
     }
 
-    fn widen(&mut self, sent: Option<i64>, done: Option<i64>) {
+    /// Widens the time range by a measured request.
+    pub(crate) fn widen(&mut self, sent: Option<i64>, done: Option<i64>) {
         let so_far = self.span.unwrap_or((i64::MAX, i64::MIN));
         let from = sent.map_or(so_far.0, |sent| sent.min(so_far.0));
         let to = done.map_or(so_far.1, |done| done.max(so_far.1));

@@ -17,7 +17,7 @@ use crate::error::{Failure, Fault};
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
 use crate::study::{MAX_VALUES, Study};
-use crate::table::{MAX_ROWS, View};
+use crate::table::{MAX_ROWS, Part, View};
 use crate::{activity, assets, cell, contrast, history, latency, live, parameters, report, trail};
 
 /// The maximum number of SQLite instructions for one query of a page: a few seconds.
@@ -335,7 +335,7 @@ impl Site {
             stop: Some(Arc::clone(left)),
         };
         let (table, notes) = catalogue.ask(query, &self.store, &limits)?;
-        view.reply("answer", &table, None, &notes)
+        view.reply("answer", &table, &Part::default(), &notes)
     }
 
     /// Reads a table from the store.

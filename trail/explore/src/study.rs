@@ -14,15 +14,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::about;
-use crate::catalogue::{Catalogue, Entry, Known, record_of, union, whole};
+use crate::catalogue::{Catalogue, Entry, Known, not_ok, record_of};
 use crate::contrast;
 use crate::error::{Failure, Fault};
 use crate::gates::{Exclusions, Gates};
 use crate::imported::{self, Origin};
+use crate::paging::{Piece, Stack};
+use crate::reads;
 use crate::reply::{Freshness, Reply};
 use crate::report;
 use crate::request::Ask;
-use crate::table::{MAX_ROWS, View, scalar};
+use crate::table::{View, scalar};
 
 /// The maximum number of values held to sort, search, save or query tables.
 pub(crate) const MAX_VALUES: usize = 20_000_000;
@@ -225,6 +227,7 @@ impl Study {
                 "rows_of_first": entry.sample.rows,
                 "lineage": name.ends_with(".lineage"),
                 "operator": operator_of(entry, store),
+                "reads": reads::loads_of(name, &catalogue, store),
                 "artifact": (ok.len() == 1).then_some(entry.sample.digest),
             }));
         }
@@ -272,12 +275,33 @@ impl Study {
             let message = format!("unknown table `{name}`");
             return Err(Failure::nothing(message, catalogue.hint(name)));
         };
-        if let Some(reply) = page_of_many(full, entry, &view, (store, &self.kept))? {
-            return Ok(reply);
+        self.stack(full, entry, store)?
+            .reply(&view, &left_out(entry), store)
+    }
+
+    /// Returns the rows of a table of all ok cells, preceded by their coordinates.
+    fn stack(&self, name: &str, entry: &Entry<'_>, store: &Store) -> Result<Stack, Failure> {
+        let ok = entry.stage.cells.iter();
+        let ok: Vec<&LockCell> = ok.filter(|c| c.status == CellStatus::Ok).collect();
+        let mut pieces = Vec::new();
+        for cell in &ok {
+            let outputs = self.kept.outputs_of(store, &entry.stage.name, cell)?;
+            let artifact = outputs.as_ref().and_then(|o| o.get(&entry.output[..]));
+            if let Some(artifact) = artifact {
+                pieces.push(Piece {
+                    cell: cell.coordinates.clone(),
+                    at: cell.place().map_err(Failure::store)?.0,
+                    digest: artifact.digest,
+                    rows: usize::try_from(artifact.rows.unwrap_or(0)).unwrap_or(usize::MAX),
+                });
+            }
         }
-        let whole = whole(entry, store)?;
-        let notes: Vec<String> = whole.note.into_iter().collect();
-        view.reply(full, &whole.table, None, &notes)
+        Ok(Stack {
+            owner: format!("{} cells", ok.len()),
+            name: name.to_owned(),
+            class: entry.stage.class,
+            pieces,
+        })
     }
 
     fn table_of_cell(
@@ -293,7 +317,7 @@ impl Study {
                 "write STAGE.OUTPUT, for example `ladder.requests`",
             )
         })?;
-        let (_, cell) = self.find(stage, at)?;
+        let (declared, cell) = self.find(stage, at)?;
         let record = record_of(store, stage, cell)?;
         let artifact = record.as_ref().and_then(|record| {
             let outputs = &record.outputs;
@@ -303,17 +327,16 @@ impl Study {
             let message = format!("{} has no `{output}`", cell_text(stage, at));
             return Err(Failure::nothing(message, "the cell lists what it has"));
         };
-        let rows = usize::try_from(artifact.rows.unwrap_or(0)).unwrap_or(usize::MAX);
-        let (table, part) = match view.span(rows) {
-            Some((from, to)) if to - from <= MAX_ROWS => {
-                let (table, all) = Table::read_rows(store, &artifact.digest, from..to)?;
-                (table, Some((from, all)))
-            }
-            _ => {
-                let (first, _) = Table::read_rows(store, &artifact.digest, 0..1)?;
-                few_enough(&cell_text(stage, at), output, rows, first.names().len())?;
-                (Table::from_parquet(store.get(&artifact.digest)?)?, None)
-            }
+        let stack = Stack {
+            owner: cell_text(stage, at),
+            name: name.to_owned(),
+            class: declared.class,
+            pieces: vec![Piece {
+                cell: at.to_owned(),
+                at: Vec::new(),
+                digest: artifact.digest,
+                rows: usize::try_from(artifact.rows.unwrap_or(0)).unwrap_or(usize::MAX),
+            }],
         };
         let mut notes = Vec::new();
         if cell.status != CellStatus::Ok {
@@ -322,7 +345,7 @@ impl Study {
                 cell.status.word()
             ));
         }
-        view.reply(name, &table, part, &notes)
+        stack.reply(view, &notes, store)
     }
 
     /// Returns the gate results of its cells. The first call reads the gate tables.
@@ -389,83 +412,14 @@ impl Study {
     }
 }
 
-/// Answers with a page of a table of many cells, reading only the cells with rows on it; `None` if the page needs all
-/// rows and they are few enough to hold.
-fn page_of_many(
-    name: &str,
-    entry: &Entry<'_>,
-    view: &View,
-    (store, kept): (&Store, &Known),
-) -> Result<Option<Reply>, Failure> {
-    let ok = entry.stage.cells.iter();
-    let ok: Vec<&LockCell> = ok.filter(|c| c.status == CellStatus::Ok).collect();
-    if ok.is_empty() {
-        return Ok(None);
+/// Says how many cells have no rows in a table over cells.
+fn left_out(entry: &Entry<'_>) -> Vec<String> {
+    let cells = entry.stage.cells.iter();
+    let absent = cells.filter(|c| c.status != CellStatus::Ok).count();
+    match absent {
+        0 => Vec::new(),
+        _ => vec![not_ok(absent, entry.stage)],
     }
-    let mut parts = Vec::new();
-    let mut all = 0;
-    for cell in &ok {
-        let outputs = kept.outputs_of(store, &entry.stage.name, cell)?;
-        let artifact = outputs.as_ref().and_then(|o| o.get(&entry.output[..]));
-        if let Some(artifact) = artifact {
-            let coordinates = cell.place().map_err(Failure::store)?.0;
-            let rows = usize::try_from(artifact.rows.unwrap_or(0)).unwrap_or(usize::MAX);
-            parts.push((coordinates, artifact.digest, all, rows));
-            all += rows;
-        }
-    }
-    let Some((from, to)) = view.span(all) else {
-        let (first, _) = Table::read_rows(store, &entry.sample.digest, 0..1)?;
-        few_enough(
-            &format!("{} cells", ok.len()),
-            name,
-            all,
-            first.names().len(),
-        )?;
-        return Ok(None);
-    };
-    if to - from > MAX_ROWS {
-        let (first, _) = Table::read_rows(store, &entry.sample.digest, 0..1)?;
-        few_enough(
-            &format!("{} cells", ok.len()),
-            name,
-            to - from,
-            first.names().len(),
-        )?;
-    }
-    let mut read = Vec::new();
-    // A page without rows still has the columns of the first cell.
-    let is_empty = from == to;
-    for (i, (coordinates, digest, start, rows)) in parts.into_iter().enumerate() {
-        if is_empty && i == 0 {
-            read.push((coordinates, Table::read_rows(store, &digest, 0..0)?.0));
-        } else if start < to && from < start + rows {
-            let own = from.saturating_sub(start)..(to - start).min(rows);
-            let (table, _) = Table::read_rows(store, &digest, own)?;
-            read.push((coordinates, table));
-        }
-    }
-    let part = match read.as_slice() {
-        // It keeps the notes of its operator.
-        [(at, _)] if at.is_empty() => read.remove(0).1,
-        _ => union(&read, entry.stage.class)?,
-    };
-    let left_out = entry.stage.cells.len() - ok.len();
-    let note = format!("{left_out} cells are not ok; their rows are left out");
-    let notes: Vec<String> = (left_out > 0).then_some(note).into_iter().collect();
-    view.reply(name, &part, Some((from, all)), &notes).map(Some)
-}
-
-/// Refuses to hold a table with more values than one question may use memory for.
-fn few_enough(owner: &str, name: &str, rows: usize, columns: usize) -> Result<(), Failure> {
-    if rows.saturating_mul(columns) <= MAX_VALUES {
-        return Ok(());
-    }
-    Err(Failure::new(
-        Fault::TooMuch,
-        format!("`{name}` of {owner} has {rows} rows of {columns} columns: too many to hold"),
-        "ask for rows by their numbers, choose one cell, or use `benchtrail sql`",
-    ))
 }
 
 /// Returns a stage with its cells.
@@ -566,8 +520,8 @@ fn executed(
 /// Returns the operator behind a table of an analysis, from the table of the first cell.
 fn operator_of(entry: &Entry<'_>, store: &Store) -> Option<String> {
     let pure = entry.stage.class == LockClass::Pure && !entry.output.ends_with(".lineage");
-    let bytes = pure.then(|| store.get(&entry.sample.digest).ok())??;
-    Table::from_parquet(bytes).ok()?.metadata("operator")
+    let head = pure.then(|| Table::read_rows(store, &entry.sample.digest, 0..0).ok())??;
+    head.0.metadata("operator")
 }
 
 /// Returns the names of a cell's axes.

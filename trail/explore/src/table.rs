@@ -1,5 +1,7 @@
 //! Answers with a table: a page of its rows as JSON, CSV, Arrow or Parquet.
 
+use std::ops::Range;
+
 use arrow_array::UInt64Array;
 use arrow_ipc::writer::StreamWriter;
 use arrow_select::take::take_record_batch;
@@ -30,6 +32,35 @@ pub(crate) struct View {
     equal: Vec<(String, String)>,
     contains: Option<String>,
     format: Format,
+}
+
+/// What the rows of a table in memory are in the table that was asked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Part {
+    pub(crate) places: Places,
+    /// If the rows are those of the page, the number of rows before it and in all.
+    pub(crate) page: Option<(usize, usize)>,
+    /// The cells of a table over several, each with the number of rows before its first; otherwise empty.
+    pub(crate) cells: Vec<(String, usize)>,
+}
+
+/// The places of rows in a table.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Places {
+    /// Each row has its own place.
+    #[default]
+    Own,
+    /// These, for the rows in their order.
+    Each(Vec<usize>),
+}
+
+impl Part {
+    fn place(&self, row: usize) -> usize {
+        match &self.places {
+            Places::Own => row,
+            Places::Each(places) => places.get(row).copied().unwrap_or(row),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,8 +118,24 @@ impl View {
         (!all).then(|| self.bounds(rows))
     }
 
+    /// Returns the values that columns must have.
+    pub(crate) fn equal(&self) -> &[(String, String)] {
+        &self.equal
+    }
+
+    /// Returns whether the page has rows in the order of the table, without those of a search.
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.sort.is_none() && self.contains.is_none()
+    }
+
+    /// Returns the range that the rows of the page lie in, however many there are in all.
+    pub(crate) fn most(&self) -> Range<usize> {
+        let (from, to) = self.bounds(usize::MAX);
+        from..to
+    }
+
     /// Returns the first row of the page and the row after the last, out of `rows`.
-    fn bounds(&self, rows: usize) -> (usize, usize) {
+    pub(crate) fn bounds(&self, rows: usize) -> (usize, usize) {
         let most = match self.format {
             Format::Parquet => usize::MAX,
             Format::Csv | Format::Json | Format::Arrow => MAX_ROWS,
@@ -103,21 +150,18 @@ impl View {
         (from, to.max(from))
     }
 
-    /// Answers with the page.
-    ///
-    /// `name` is the table's name. If the table is part of a whole, `offset` is the number of rows before its first,
-    /// and `all` the number of rows in the whole.
+    /// Answers with the page. `name` is the table's name.
     pub(crate) fn reply(
         &self,
         name: &str,
         table: &Table,
-        part: Option<(usize, usize)>,
+        part: &Part,
         notes: &[String],
     ) -> Result<Reply, Failure> {
         let names = self.names(table)?;
         let order = self.order(table)?;
-        let (rows, all, from) = match part {
-            Some((offset, all)) => (order, all, offset),
+        let (rows, all, from) = match part.page {
+            Some((from, all)) => (order, all, from),
             None => {
                 let all = order.len();
                 let (from, to) = self.bounds(all);
@@ -127,14 +171,24 @@ impl View {
         match self.format {
             Format::Json => {
                 let mut value = page(&names, table, &rows)?;
+                let places: Vec<usize> = rows.iter().map(|row| part.place(*row)).collect();
                 value["table"] = json!(name);
                 value["rows_in_all"] = json!(all);
                 value["from"] = json!(from);
-                value["rows"] = json!(rows);
                 value["notes"] = json!(notes);
-                if let Some((offset, _)) = part {
-                    value["rows"] = json!(rows.iter().map(|r| r + offset).collect::<Vec<_>>());
+                if !part.cells.is_empty() {
+                    let cell_of = |place: &usize| {
+                        let after = part.cells.partition_point(|(_, before)| before <= place);
+                        &part.cells[after.saturating_sub(1)]
+                    };
+                    let cells = places.iter().map(cell_of).zip(&places);
+                    let (cells, own): (Vec<&str>, Vec<usize>) = cells
+                        .map(|((cell, before), place)| (cell.as_str(), place - before))
+                        .unzip();
+                    value["cell"] = json!(cells);
+                    value["cell_row"] = json!(own);
                 }
+                value["rows"] = json!(places);
                 Ok(Reply::json(&value, Freshness::Tagged))
             }
             Format::Csv => Ok(Reply::new(
@@ -148,7 +202,8 @@ impl View {
                 Freshness::Tagged,
             )),
             Format::Parquet => {
-                let whole = rows.len() == table.rows() && self.columns.is_empty();
+                let whole = rows.len() == all && self.columns.is_empty();
+                let whole = whole && self.equal.is_empty() && self.contains.is_none();
                 if !whole || self.sort.is_some() {
                     return Err(Failure::new(
                         Fault::Question,
@@ -353,7 +408,9 @@ mod tests {
     }
 
     fn rows(query: &str) -> Value {
-        let reply = view(query).reply("t", &table(), None, &[]).unwrap();
+        let reply = view(query)
+            .reply("t", &table(), &Part::default(), &[])
+            .unwrap();
         serde_json::from_slice::<Value>(&reply.body).unwrap()
     }
 
@@ -393,7 +450,7 @@ mod tests {
     #[test]
     fn rows_as_arrow_are_those_of_the_page_with_their_units() {
         let view = view("format=arrow&sort=x&columns=x,name&to=2");
-        let reply = view.reply("t", &table(), None, &[]).unwrap();
+        let reply = view.reply("t", &table(), &Part::default(), &[]).unwrap();
         let mut read = arrow_ipc::reader::StreamReader::try_new(&reply.body[..], None).unwrap();
         let batch = read.next().unwrap().unwrap();
         assert_eq!(batch.num_rows(), 2);
@@ -419,7 +476,7 @@ mod tests {
             let ask = Ask::parse(&format!("/t?{query}")).unwrap();
             assert_eq!(View::of(&ask).unwrap_err().fault, Fault::Question);
         }
-        let no_column = view("sort=y").reply("t", &table(), None, &[]);
+        let no_column = view("sort=y").reply("t", &table(), &Part::default(), &[]);
         assert!(no_column.unwrap_err().message.contains("`y`"));
     }
 }
