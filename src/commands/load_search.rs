@@ -71,7 +71,13 @@ pub(super) fn search(
             }
         },
     )?;
-    for warning in files.best.iter().flat_map(|best| &best.warnings) {
+    let requests = settings.requests.unwrap_or(1);
+    let few = settings
+        .search
+        .as_ref()
+        .and_then(|search| search.warning(requests));
+    let of_best = files.best.iter().flat_map(|best| &best.warnings);
+    for warning in few.iter().chain(of_best) {
         complain(&format!("warning: {}", continued(&in_options(warning))));
     }
     if global.json {
@@ -136,7 +142,7 @@ fn table_of(arguments: &LoadArgs, files: &SearchFiles) -> String {
         "judged",
         "in bounds",
         "share",
-        "95 % interval",
+        "interval",
         "verdict",
     ];
     let rows: Vec<Vec<String>> = outcome.probes.iter().map(row).collect();

@@ -110,6 +110,16 @@ impl Missing {
         }
     }
 
+    /// Whether the cell was to give values and gave none. One that the experiment excludes, or that has figures without
+    /// request rows, is not lost.
+    pub(crate) fn is_lost(&self) -> bool {
+        match self.absence {
+            Absence::Ended(status) => status != CellStatus::Excluded,
+            Absence::Barred => true,
+            Absence::Aggregate | Absence::Unpaired => false,
+        }
+    }
+
     pub(crate) fn get(&self, axis: &str) -> Option<&Scalar> {
         self.at
             .iter()

@@ -70,6 +70,12 @@ impl Rows<'_> {
         &from.cell.coordinates
     }
 
+    /// Returns whether the load abandons requests on purpose, by its setting `cancel`.
+    pub(crate) fn abandons(&self) -> bool {
+        let (Self::Held(_, from) | Self::Stored(from, _)) = self;
+        contract::abandons(&from.cell.parameters)
+    }
+
     /// Returns the rows.
     ///
     /// # Errors

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use contract::Settings;
 use pipeline::suggest::remedy;
 use pipeline::{
-    Class, Control, Coordinates, Done, Failure, Input, Job, Json, KnownTable, Library, Needed,
-    Output, PlannedTable, Problem, StageKind, Step,
+    CellStatus, Class, Control, Coordinates, Done, Failure, Input, Job, Json, KnownTable, Library,
+    MeasuredRequests, Needed, Output, PlannedTable, Problem, StageKind, Step,
 };
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,7 @@ use crate::other_words::{other_parts, other_words, with_words_for_parameters, wo
 use crate::outline::{self, known_tables};
 use crate::sources::{order, sources};
 use crate::surroundings::Surroundings;
+use crate::too_few;
 
 /// The `analyze` kind.
 ///
@@ -104,7 +105,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        28
+        29
     }
 
     fn semantic_version_of(&self, parameters: &Json) -> u32 {
@@ -246,9 +247,20 @@ impl StageKind for Analyze {
 
     fn reads_evidence(&self, parameters: &Json) -> bool {
         let reads = |table: &Planned| {
-            operator(&table.operator).is_some_and(|o| o.reads() == Reads::AlsoFailed)
+            operator(&table.operator).is_some_and(|o| o.reads().includes(CellStatus::Hung))
         };
         planned(parameters).is_ok_and(|tables| tables.iter().any(reads))
+    }
+
+    fn too_few_requests(
+        &self,
+        (stage, parameters): (&str, &Json),
+        readers: &[&Json],
+        measured: &[&str],
+        requests: &dyn Fn(&str) -> Option<MeasuredRequests>,
+    ) -> Vec<String> {
+        let tables = planned(parameters).unwrap_or_default();
+        too_few::warnings((stage, &tables), readers, measured, requests)
     }
 
     fn sharing(&self, parameters: Json, shared: &pipeline::Shared) -> Json {
@@ -284,7 +296,7 @@ pub(crate) fn diagnoses(tables: &[Planned]) -> bool {
     let reads = |table: &Planned| operator(&table.operator).map(Operator::reads);
     let all = tables
         .iter()
-        .all(|table| reads(table) != Some(Reads::Verified));
+        .all(|table| !matches!(reads(table), Some(Reads::Verified | Reads::AlsoHung)));
     all && tables
         .iter()
         .any(|table| reads(table) == Some(Reads::AlsoFailed))

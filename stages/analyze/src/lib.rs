@@ -23,6 +23,7 @@ mod outline;
 pub mod power;
 mod sources;
 mod surroundings;
+mod too_few;
 
 #[cfg(test)]
 mod examples;

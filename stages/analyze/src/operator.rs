@@ -5,7 +5,7 @@ use std::fmt;
 
 use artifacts::Scalar;
 use contract::Settings;
-use pipeline::suggest::{closest, remedy};
+use pipeline::suggest::{closest, list, remedy};
 use pipeline::{CellStatus, Control, Failure, Json, Library, Problem, Step};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -55,7 +55,9 @@ pub enum Reads {
     NoCells,
     /// Cells that are ok and that no gate excluded.
     Verified,
-    /// These, and cells that failed, hung or timed out, if they left request rows. No gate has judged those rows.
+    /// These, and cells that hung or timed out, if they left request rows. No gate has judged those rows.
+    AlsoHung,
+    /// These, and cells that failed, if they left request rows.
     AlsoFailed,
 }
 
@@ -64,7 +66,10 @@ impl Reads {
     pub(crate) fn includes(self, status: CellStatus) -> bool {
         match status {
             CellStatus::Ok => self != Self::NoCells,
-            CellStatus::Failed | CellStatus::Hung | CellStatus::Timeout => self == Self::AlsoFailed,
+            CellStatus::Hung | CellStatus::Timeout => {
+                matches!(self, Self::AlsoHung | Self::AlsoFailed)
+            }
+            CellStatus::Failed => self == Self::AlsoFailed,
             CellStatus::Skipped | CellStatus::Excluded | CellStatus::Interrupted => false,
         }
     }
@@ -346,11 +351,10 @@ impl Scope<'_> {
                         .map(|s| s.name.as_str())
                         .collect();
                     let message = format!("the table `{}` has no column `{name}`", from.1);
-                    problems.push(settings.problem(at, message).hint(remedy(
-                        &contract::usual_name(name),
-                        "columns of numbers",
-                        &names,
-                    )));
+                    let hint = self.elsewhere(name).unwrap_or_else(|| {
+                        remedy(&contract::usual_name(name), "columns of numbers", &names)
+                    });
+                    problems.push(settings.problem(at, message).hint(hint));
                 }
             }
         }
@@ -359,6 +363,20 @@ impl Scope<'_> {
         } else {
             Err(problems)
         }
+    }
+
+    /// Returns the tables before this one that have a column, for the remedy of a name that another table lacks.
+    fn elsewhere(&self, column: &str) -> Option<String> {
+        let has = |specs: &Vec<Spec>| specs.iter().any(|spec| spec.name == column);
+        let tables = self.earlier.iter().filter(|(_, specs)| has(specs));
+        let tables: Vec<&str> = tables.map(|(name, _)| name.as_str()).collect();
+        (!tables.is_empty()).then(|| {
+            format!(
+                "{} {} it: read it `from` there, or join the tables",
+                list(tables.iter().copied()),
+                if tables.len() == 1 { "has" } else { "have" }
+            )
+        })
     }
 }
 

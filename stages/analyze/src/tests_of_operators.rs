@@ -2,6 +2,7 @@
 
 mod comparisons;
 mod contests;
+mod losses;
 mod pooling;
 mod requests;
 

@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use statistics::{Interval, Sample};
 
 use crate::columns::Columns;
-use crate::frame::{Bounds, Frame, Level, Spec, spans};
+use crate::frame::{Frame, Level, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
-use crate::operators::alike::Statistic;
+use crate::operators::alike::{Statistic, cells_behind};
 use crate::operators::distribution::quantile_name;
+use crate::operators::fairness::{Flattered, Losses};
 use crate::operators::units::{LEVEL, Mean, Together, arithmetic_columns};
 
 pub(crate) struct Aggregate;
@@ -187,7 +188,10 @@ impl TypedOperator for Aggregate {
         If all units' means are above 0, the interval is computed for the logarithm of the mean, so it never reaches \
         0. For columns that may be negative, such as differences and the results of queries, this applies only if the \
         means are well above 0. The interval of a share ends at 1. If units have different numbers of rows, the mean \
-        over the rows can lie outside of the interval, which is then null.";
+        over the rows can lie outside of the interval, which is then null.\n\n\
+        If more than a tenth of the cells behind a row gave no result, the others may flatter the mean. The end of the \
+        interval in its favour is then null, as for [lost cells](verdict-rules.md#lost-cells): the lower end of a throughput, \
+        the upper end of a time, and both if it is not known which values are better.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let specs = draft.columns(&given.from, &given.columns)?;
@@ -225,30 +229,36 @@ impl TypedOperator for Aggregate {
             _ => Level::Marginal,
         };
         let units = &together.units;
+        let cells = given.columns.iter();
+        let cells = cells.map(|column| cells_behind(context, &given.from, column));
+        let cells: Vec<(&Frame, String)> = cells.collect::<Result<_, _>>()?;
         let mut rows = Vec::new();
         for (key, members) in &together.groups {
             let mut outside: Vec<String> = Vec::new();
-            let mut sample = |(column, range): (&String, Bounds)| {
-                let value = |row: usize| from.number(row, column);
-                let sample = Sample::new(members.iter().filter_map(|m| value(*m))).ok()?;
-                let mean = together.mean(from, members, (given.confidence, range), value)?;
-                let mut mean = mean.of_arithmetic();
-                // The mean over all rows is not that over units if the units have unlike numbers of rows.
-                let arithmetic = sample.mean();
-                let holds = |i: &Interval| i.low <= arithmetic && arithmetic <= i.high;
-                if mean.interval.as_ref().is_ok_and(|i| !holds(i)) {
-                    let reason = format!("the mean of {column} lies outside it");
-                    mean.interval = Err(reason.clone());
-                    outside.push(reason);
-                }
-                Some((sample, mean))
-            };
-            let samples: Vec<Option<(Sample, Mean)>> = given
-                .columns
-                .iter()
-                .zip(specs.iter().map(|spec| spec.range))
-                .map(&mut sample)
-                .collect();
+            let mut sample =
+                |((column, spec), (cells, name)): ((&String, &Spec), &(&Frame, String))| {
+                    let range = spec.range;
+                    let value = |row: usize| from.number(row, column);
+                    let sample = Sample::new(members.iter().filter_map(|m| value(*m))).ok()?;
+                    let mean = together.mean(from, members, (given.confidence, range), value)?;
+                    let mut mean = mean.of_arithmetic();
+                    // The mean over all rows is not that over units if the units have unlike numbers of rows.
+                    let arithmetic = sample.mean();
+                    let holds = |i: &Interval| i.low <= arithmetic && arithmetic <= i.high;
+                    if mean.interval.as_ref().is_ok_and(|i| !holds(i)) {
+                        let reason = format!("the mean of {column} lies outside it");
+                        mean.interval = Err(reason.clone());
+                        outside.push(reason);
+                    }
+                    let losses = Losses::of_one(cells, (keys, key), (name, units));
+                    if let Some(side) = losses.flattered() {
+                        let findings = Flattered::side(side, column, spec.unit.as_deref());
+                        mean.withhold(findings, &losses.words_of_one());
+                    }
+                    Some((sample, mean))
+                };
+            let columns_of = given.columns.iter().zip(&specs).zip(&cells);
+            let samples: Vec<Option<(Sample, Mean)>> = columns_of.map(&mut sample).collect();
             let interval_of = units.words().unwrap_or_else(|| units.none());
             let group = Group {
                 level,

@@ -3,22 +3,27 @@
 use std::collections::BTreeMap;
 
 use artifacts::Scalar;
-use pipeline::{Failure, Problem, Step};
+use contract::Better;
+use pipeline::{CellStatus, Failure, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{Interval, share_interval};
 
 use crate::columns::{Columns, listed, missing_spec};
-use crate::frame::{Bounds, Frame, Level, Spec, spans};
+use crate::frame::{Absence, Bounds, Frame, Level, SourceRows, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
+use crate::operators::fairness::MATTERS;
 use crate::operators::pairs::rung;
 use crate::operators::resemblance::{Doubt, doubt_of_strata};
 use crate::operators::units::{LEVEL, Mean, Units, averaged};
 
 pub(crate) struct Breakdown;
 
-/// The values of a rung with the labels of their units.
-type OfUnits = Vec<(Vec<Scalar>, f64)>;
+#[cfg(test)]
+mod tests;
+
+/// The label of a unit.
+type Label = Vec<Scalar>;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -56,6 +61,16 @@ impl Condition {
         self.below.is_some_and(|bound| value < bound)
             || self.above.is_some_and(|bound| value > bound)
     }
+
+    /// Whether a finding may be due to lost cells, if these were the worst. A column without a better direction may have
+    /// lost either end.
+    fn flatters(&self, spec: &Spec, holds: bool) -> bool {
+        let beyond = match self.above {
+            Some(_) => Better::Higher,
+            None => Better::Lower,
+        };
+        Better::of(&spec.name, spec.unit.as_deref()).is_none_or(|b| (b == beyond) == holds)
+    }
 }
 
 impl std::fmt::Display for Condition {
@@ -75,12 +90,20 @@ enum State {
     Open,
 }
 
-/// One value of the ladder at which the rule is defined.
+/// What the units show of a condition, or of the rule, at one N.
+#[derive(Clone, Copy)]
+struct Met {
+    /// Whether the means meet it; `None` if that is unknown.
+    observed: Option<bool>,
+    state: State,
+    /// Whether so many cells are lost that those that are left may flatter.
+    lost: bool,
+}
+
+/// One value of the ladder.
 struct Rung {
     n: f64,
-    /// Whether the means meet the rule.
-    observed: bool,
-    state: State,
+    rule: Met,
 }
 
 /// The rungs of one ladder, and where the rule holds.
@@ -96,20 +119,40 @@ struct Ladder {
 impl Ladder {
     /// The first N at which the means meet the rule.
     fn observed(&self) -> Option<usize> {
-        self.rungs.iter().position(|r| r.observed)
+        let meets = |r: &Rung| r.rule.observed == Some(true);
+        self.rungs.iter().position(meets)
     }
 
     /// The values of N beyond the first at which the means do not meet the rule.
     fn back(&self) -> Option<String> {
         let beyond = self.rungs.iter().skip(self.observed()?);
-        let back = beyond.filter(|r| !r.observed);
-        listed(&back.map(|r| r.n.to_string()).collect::<Vec<_>>())
+        listed_rungs(beyond.filter(|r| r.rule.observed == Some(false)))
+    }
+
+    /// The number of values of N at which the rule is defined.
+    fn defined(&self) -> usize {
+        let defined = self.rungs.iter().filter(|r| r.rule.observed.is_some());
+        defined.count()
+    }
+
+    /// Explains which values of N are open for lack of cells or values; `None` if none is.
+    fn gaps(&self) -> Option<String> {
+        let rungs =
+            |keep: fn(&Met) -> bool| listed_rungs(self.rungs.iter().filter(|r| keep(&r.rule)));
+        let undefined = rungs(|met| met.observed.is_none());
+        let lost = rungs(|met| met.observed.is_some() && met.lost && met.state == State::Open);
+        let gaps = [
+            undefined.map(|n| format!("the rule is undefined at {n}")),
+            lost.map(|n| format!("cells were lost at {n}")),
+        ];
+        let gaps: Vec<String> = gaps.into_iter().flatten().collect();
+        (!gaps.is_empty()).then(|| gaps.join("; "))
     }
 
     /// The smallest N at which the rule may hold, and the smallest at which it certainly does.
     fn range(&self) -> (Option<f64>, Option<f64>) {
         let first = |keep: fn(State) -> bool| {
-            let rung = self.rungs.iter().find(|r| keep(r.state));
+            let rung = self.rungs.iter().find(|r| keep(r.rule.state));
             rung.map(|r| r.n)
         };
         (
@@ -121,23 +164,32 @@ impl Ladder {
     /// Whether only one N can be the first at which it holds, or certainly none can.
     fn resolved(&self) -> bool {
         let (low, high) = self.range();
-        self.unreplicated.is_none() && !self.rungs.is_empty() && low == high
+        self.unreplicated.is_none() && self.defined() > 0 && low == high
     }
 
     fn resolution(&self, ladder: &str) -> String {
-        if self.rungs.is_empty() {
+        if self.defined() == 0 {
             return "the rule is defined nowhere".to_owned();
         }
         if let Some(why) = &self.unreplicated {
             return format!("not resolved: {why}");
         }
-        match self.range() {
-            (None, _) => format!("never within the {ladder}"),
-            (Some(low), Some(high)) if low == high => format!("at {low}"),
+        let open = match self.range() {
+            (None, _) => return format!("never within the {ladder}"),
+            (Some(low), Some(high)) if low == high => return format!("at {low}"),
             (Some(low), Some(high)) => format!("not resolved: between {low} and {high}"),
             (Some(low), None) => format!("not resolved: at {low} or later, or never"),
+        };
+        match self.gaps() {
+            Some(gaps) => format!("{open} ({gaps})"),
+            None => open,
         }
     }
+}
+
+/// Lists the values of N of some rungs; `None` if there are none.
+fn listed_rungs<'a>(rungs: impl Iterator<Item = &'a Rung>) -> Option<String> {
+    listed(&rungs.map(|r| r.n.to_string()).collect::<Vec<_>>())
 }
 
 fn columns(given: &Parameters) -> Columns<'_, Ladder> {
@@ -195,7 +247,7 @@ fn columns(given: &Parameters) -> Columns<'_, Ladder> {
                 "1",
                 format!("values of {ladder} at which the rule is defined"),
             ),
-            |l| l.rungs.len(),
+            Ladder::defined,
         )
         .with(
             Spec::int("units", "1", "units of replication, at most"),
@@ -216,6 +268,11 @@ impl TypedOperator for Breakdown {
         holds if an interval is beyond its bound, and may hold if an interval crosses it. If all units have the same \
         value, its uncertainty is that of its steps: a share has the interval of Clopper & Pearson (Biometrika 26, \
         1934), a rounded value half a step on each side.\n\n\
+        A value of the ladder without a value of the column is open: the rule may hold there. With several conditions, \
+        the rule holds if one does, and it is open if none surely holds and one is open. Where the share of units that \
+        lost their cell is more than a tenth above the least share of the ladder, a result that favours the server is \
+        open too, because the lost cells may have been the worst. Cells that the experiment excludes are not part of \
+        the ladder.\n\n\
         `observed_n`, the smallest N of the means alone, varies between studies of the same system.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
@@ -267,81 +324,24 @@ impl TypedOperator for Breakdown {
         apart.push(given.ladder.clone());
         let keys = first.keys_without(&apart);
         let others = first.key_positions(&keys, name)?;
-        let unit = first.key_positions(units.axes(), name)?;
+        let tables = given.any.iter().map(|c| context.table(&c.table));
+        let study = Study {
+            given,
+            tables: tables.collect::<Result<_, _>>()?,
+            ladder,
+            unit: first.key_positions(units.axes(), name)?,
+            units,
+            keys,
+        };
         let columns = columns(given);
         let mut rows = Vec::new();
         for (key, members) in first.groups(&others) {
-            let mut rungs: BTreeMap<Rising, Vec<usize>> = BTreeMap::new();
-            for row in members {
-                let n = rung(&first.rows[row].key[ladder], &given.ladder)?;
-                rungs.entry(Rising(n)).or_default().push(row);
-            }
-            // All ends of the intervals hold together at the level.
-            let intervals = (rungs.len() * given.any.len()).max(1) as f64;
-            let level = 1.0 - (1.0 - LEVEL) / intervals;
-            let (mut lineage, mut means, mut most) = (Vec::new(), BTreeMap::new(), 0);
-            let mut dependent = None;
-            for condition in &given.any {
-                let table = context.table(&condition.table)?;
-                let range = table.declared(&condition.column)?.range;
-                let mut strata: Vec<(f64, OfUnits)> = Vec::new();
-                for (Rising(n), members) in &rungs {
-                    let mut values = Vec::new();
-                    for row in members {
-                        let key = &first.rows[*row].key;
-                        // Finished tables are sorted by key.
-                        let at = table
-                            .rows
-                            .binary_search_by(|r| contract::compare_all(&r.key, key));
-                        let value = at
-                            .ok()
-                            .and_then(|at| Some((at, table.number(at, &condition.column)?)));
-                        if let Some((at, value)) = value {
-                            lineage.extend(spans(&condition.table, [at]));
-                            values.push((first.key_at(*row, &unit), value));
-                        }
-                    }
-                    let values = averaged(values);
-                    most = most.max(values.len());
-                    strata.push((*n, values));
-                }
-                let all = strata.iter().flat_map(|(_, values)| values);
-                let step = statistics::resolution(all.map(|(_, value)| *value));
-                let values: Vec<_> = strata.iter().map(|(_, values)| values.clone()).collect();
-                let doubt = doubt_of_strata(&units, &values).filter(|_| !units.is_none());
-                dependent = dependent.or(doubt.as_ref().map(Doubt::refusal));
-                for (n, values) in strata {
-                    let values: Vec<f64> = values.into_iter().map(|(_, value)| value).collect();
-                    let Some(mut mean) = units.mean(&values, level, range) else {
-                        continue;
-                    };
-                    mean.doubt(doubt.as_ref());
-                    let ends = ends(&mean, &values, (level, range, step));
-                    let at: &mut Vec<_> = means.entry(Rising(n)).or_default();
-                    at.push((condition, mean.value, ends));
-                }
-            }
-            let judged: Vec<Rung> = means
-                .iter()
-                .map(|(Rising(n), means)| judge(*n, means))
-                .collect();
-            lineage.sort();
-            lineage.dedup();
-            let ladder = Ladder {
-                rungs: judged,
-                units: if units.is_none() { 0 } else { most },
-                unreplicated: if units.is_none() {
-                    Some(units.none())
-                } else {
-                    units.too_few(most).or(dependent)
-                },
-                missing: first.missing_at(&keys, &key),
-            };
+            let (ladder, lineage) = study.ladder(&key, &members)?;
             rows.push(columns.row(key, &ladder, lineage));
         }
         Ok(Frame {
             level: Level::Marginal,
-            keys,
+            keys: study.keys,
             specs: columns.specs(),
             rows,
             missing: first.missing.clone(),
@@ -349,8 +349,164 @@ impl TypedOperator for Breakdown {
     }
 }
 
+/// The tables of the conditions, and what their keys mean.
+struct Study<'a> {
+    given: &'a Parameters,
+    /// One for each condition.
+    tables: Vec<&'a Frame>,
+    units: Units,
+    /// The positions of the ladder and of the units.
+    ladder: usize,
+    unit: Vec<usize>,
+    /// The other keys.
+    keys: Vec<String>,
+}
+
+/// The values of a condition at one N.
+struct Stratum {
+    values: Vec<(Label, f64)>,
+    /// The share of the units that lost their cell.
+    lost: f64,
+}
+
+impl Study<'_> {
+    /// Judges the ladder of some rows, which have the same other keys. Returns it with the rows that it rests on.
+    fn ladder(
+        &self,
+        key: &[Scalar],
+        members: &[usize],
+    ) -> Result<(Ladder, Vec<SourceRows>), Failure> {
+        let (given, first, units) = (self.given, self.tables[0], &self.units);
+        let mut rungs: BTreeMap<Rising, Vec<usize>> = BTreeMap::new();
+        for row in members {
+            let n = rung(&first.rows[*row].key[self.ladder], &given.ladder)?;
+            rungs.entry(Rising(n)).or_default().push(*row);
+        }
+        let missing = self.tables.iter().map(|table| self.missing(table, key));
+        let missing: Vec<_> = missing.collect();
+        for n in missing.iter().flat_map(BTreeMap::keys) {
+            rungs.entry(*n).or_default();
+        }
+        // All ends of the intervals hold together at the level.
+        let intervals = (rungs.len() * given.any.len()).max(1) as f64;
+        let level = 1.0 - (1.0 - LEVEL) / intervals;
+        let (mut lineage, mut most, mut dependent) = (Vec::new(), 0, None);
+        let mut met: Vec<Vec<Met>> = vec![Vec::new(); rungs.len()];
+        for (at, condition) in given.any.iter().enumerate() {
+            let spec = self.tables[at].declared(&condition.column)?;
+            let stratum = |(n, rows): (&Rising, &Vec<usize>)| {
+                let missing = missing[at].get(n).map_or(&[][..], Vec::as_slice);
+                self.stratum(at, rows, missing, &mut lineage)
+            };
+            let strata: Vec<Stratum> = rungs.iter().map(stratum).collect();
+            let most_here = strata.iter().map(|stratum| stratum.values.len()).max();
+            most = most.max(most_here.unwrap_or(0));
+            let all = strata.iter().flat_map(|stratum| &stratum.values);
+            let step = statistics::resolution(all.map(|(_, value)| *value));
+            let values: Vec<_> = strata.iter().map(|s| s.values.clone()).collect();
+            let doubt = doubt_of_strata(units, &values).filter(|_| !units.is_none());
+            dependent = dependent.or(doubt.as_ref().map(Doubt::refusal));
+            let least = strata.iter().map(|s| s.lost).fold(f64::INFINITY, f64::min);
+            for (stratum, met) in strata.iter().zip(&mut met) {
+                let values: Vec<f64> = stratum.values.iter().map(|(_, value)| *value).collect();
+                let mean = units.mean(&values, level, spec.range).map(|mut mean| {
+                    mean.doubt(doubt.as_ref());
+                    let ends = ends(&mean, &values, (level, spec.range, step));
+                    (mean.value, ends)
+                });
+                let lost = stratum.lost - least > MATTERS;
+                met.push(condition.judge(&spec, mean, lost));
+            }
+        }
+        lineage.sort();
+        lineage.dedup();
+        let rungs = rungs.keys().zip(met);
+        let ladder = Ladder {
+            rungs: rungs
+                .map(|(n, met)| Rung {
+                    n: n.0,
+                    rule: any(&met),
+                })
+                .collect(),
+            units: if units.is_none() { 0 } else { most },
+            unreplicated: if units.is_none() {
+                Some(units.none())
+            } else {
+                units.too_few(most).or(dependent)
+            },
+            missing: first.missing_at(&self.keys, key),
+        };
+        Ok((ladder, lineage))
+    }
+
+    /// Returns the values of N at which a table lacks cells, with the units that lost them. Cells that the experiment
+    /// excludes are not part of the ladder.
+    fn missing(&self, table: &Frame, key: &[Scalar]) -> BTreeMap<Rising, Vec<Label>> {
+        let mut at: BTreeMap<Rising, Vec<Label>> = BTreeMap::new();
+        for missing in table.missing_here(&self.keys, key) {
+            let n = missing.get(&self.given.ladder);
+            let n = n.and_then(|label| rung(label, &self.given.ladder).ok());
+            let Some(n) = n.filter(|_| missing.absence != Absence::Ended(CellStatus::Excluded))
+            else {
+                continue;
+            };
+            let here = at.entry(Rising(n)).or_default();
+            if missing.is_lost() {
+                let axes = self.units.axes().iter();
+                let label = axes.map(|axis| missing.get(axis).cloned().unwrap_or(Scalar::Null));
+                here.push(label.collect());
+            }
+        }
+        at
+    }
+
+    /// Returns the values of the condition number `at` in some rows of the first table, which have the same N.
+    fn stratum(
+        &self,
+        at: usize,
+        rows: &[usize],
+        missing: &[Label],
+        lineage: &mut Vec<SourceRows>,
+    ) -> Stratum {
+        let (condition, first, table) = (&self.given.any[at], self.tables[0], self.tables[at]);
+        let (mut values, mut lost, mut all) = (Vec::new(), missing.to_vec(), missing.to_vec());
+        for row in rows {
+            let label = first.key_at(*row, &self.unit);
+            all.push(label.clone());
+            let key = &first.rows[*row].key;
+            // Finished tables are sorted by key.
+            let row = table
+                .rows
+                .binary_search_by(|r| contract::compare_all(&r.key, key));
+            let value = row
+                .ok()
+                .and_then(|row| Some((row, table.number(row, &condition.column)?)));
+            match value {
+                Some((row, value)) => {
+                    lineage.extend(spans(&condition.table, [row]));
+                    values.push((label, value));
+                }
+                None => lost.push(label),
+            }
+        }
+        let all = distinct(all);
+        let kept = all - distinct(lost);
+        Stratum {
+            values: averaged(values),
+            lost: 1.0 - kept as f64 / all.max(1) as f64,
+        }
+    }
+}
+
+/// Counts the different labels.
+fn distinct(mut labels: Vec<Label>) -> usize {
+    labels.sort_by(|a, b| contract::compare_all(a, b));
+    labels.dedup();
+    labels.len()
+}
+
 /// A value of the ladder, in order.
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 struct Rising(f64);
 
 impl Eq for Rising {}
@@ -397,29 +553,41 @@ fn ends(
     })
 }
 
-/// Combines the conditions at one N: the mean and the interval of each.
-fn judge(n: f64, means: &[(&Condition, f64, Option<Interval>)]) -> Rung {
-    let state_of = |(condition, _, ends): &(&Condition, f64, Option<Interval>)| {
-        let Some(Interval { low, high }) = *ends else {
-            return State::Open;
-        };
-        match (condition.holds(low), condition.holds(high)) {
-            (true, true) => State::Holds,
-            (false, false) => State::HoldsNot,
+impl Condition {
+    /// Judges the mean and the interval of the units at one N, from which some units may be lost.
+    fn judge(&self, spec: &Spec, mean: Option<(f64, Option<Interval>)>, lost: bool) -> Met {
+        let ends = mean.and_then(|(_, ends)| ends);
+        let holds = ends.map(|ends| (self.holds(ends.low), self.holds(ends.high)));
+        let state = match holds {
+            Some((low, high)) if low == high && !(lost && self.flatters(spec, low)) => match low {
+                true => State::Holds,
+                false => State::HoldsNot,
+            },
             _ => State::Open,
+        };
+        Met {
+            observed: mean.map(|(value, _)| self.holds(value)),
+            state,
+            lost,
         }
-    };
-    let states: Vec<State> = means.iter().map(state_of).collect();
-    let state = if states.contains(&State::Holds) {
-        State::Holds
-    } else if states.contains(&State::Open) {
-        State::Open
-    } else {
-        State::HoldsNot
-    };
-    Rung {
-        n,
-        observed: means.iter().any(|(c, mean, _)| c.holds(*mean)),
-        state,
+    }
+}
+
+/// Combines the conditions at one N, of which any suffices. What is unknown or open may hold.
+fn any(met: &[Met]) -> Met {
+    let observed = |value| met.iter().any(|m| m.observed == value);
+    let state = |state| met.iter().any(|m| m.state == state);
+    Met {
+        observed: match (observed(Some(true)), observed(None)) {
+            (true, _) => Some(true),
+            (false, true) => None,
+            (false, false) => Some(false),
+        },
+        state: match (state(State::Holds), state(State::Open)) {
+            (true, _) => State::Holds,
+            (false, true) => State::Open,
+            (false, false) => State::HoldsNot,
+        },
+        lost: met.iter().any(|m| m.lost),
     }
 }

@@ -5,7 +5,7 @@ use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{
-    Interval, Sample, effective_size_in_groups, effective_size_of_quantile, in_groups,
+    Interval, Sample, effective_size_of_quantile, effective_size_of_waves, in_groups,
     least_for_quantile, mid_ranks, quantile_interval_of,
 };
 
@@ -13,6 +13,7 @@ use crate::columns::Columns;
 use crate::frame::{Bounds, Frame, Level, SourceRows, Spec, spans};
 use crate::operator::{Context, Draft, Reads, TypedOperator};
 use crate::operators::cells::each_cell;
+use crate::operators::fairness::{Flattered, lost_many};
 use crate::operators::units::LEVEL;
 
 pub(crate) struct CellSummary;
@@ -50,6 +51,21 @@ impl Printed {
 
 /// The quantiles of a distribution.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)];
+
+/// Returns the columns of a table with these parameters that hold a quantile over requests, each with the number of
+/// requests that it needs; `None` if the table prints all of them.
+pub(crate) fn needed(parameters: &pipeline::Json) -> Option<Vec<(String, u64)>> {
+    if parameters["quantiles"] == "all" {
+        return None;
+    }
+    let of_metric = |metric: &Metric| {
+        QUANTILES.map(|(name, p)| {
+            let least = least_for_quantile(p, LEVEL) as u64;
+            (format!("{}_{name}", metric.name), least)
+        })
+    };
+    Some(METRICS.iter().flat_map(of_metric).collect())
+}
 
 /// Reads a statistic from a sample.
 type Statistic = fn(&Sample) -> Option<f64>;
@@ -102,17 +118,17 @@ struct Summary {
     /// One entry for each of [`distributions`], in order.
     metrics: Vec<Option<Distribution>>,
     printed: Printed,
-    /// Whether requests followed a schedule instead of their clients' turns.
-    open: bool,
+    /// Whether clients sent in turn, instead of at moments of a schedule; `None` if the rows do not say.
+    closed: Option<bool>,
 }
 
 /// Why the requests of a cell are not independent.
 #[derive(Clone, Copy)]
-enum Dependence {
+struct Dependence {
     /// Requests followed a schedule, and waited in one queue.
-    Queue,
+    queue: bool,
     /// Clients sent in turn: requests in flight together, this many, share the server's batches.
-    Waves(usize),
+    waves: Option<usize>,
 }
 
 /// The values of one metric.
@@ -124,23 +140,19 @@ struct Distribution {
 
 impl Distribution {
     /// Keeps values, in the order of sending, with the intervals of their quantiles. They count as fewer independent
-    /// values: scheduled requests wait in one queue, and clients' requests of one wave share the server's batches.
+    /// values: scheduled requests wait in one queue, and clients' requests of one wave, and of neighbouring waves, share the
+    /// server's state.
     fn of_requests(values: &[f64], dependence: Dependence) -> Option<Self> {
         let sample = Sample::new(values.iter().copied()).ok()?;
-        let size = match dependence {
-            Dependence::Queue => None,
-            // The ranks resemble each other at least as much as the shares beyond a quantile do, and few waves show
-            // it better.
-            Dependence::Waves(length) => {
-                let waves = in_groups(&mid_ranks(values).ranks, length);
-                Some(effective_size_in_groups(&[waves]).map_or(1.0, |size| size.size))
-            }
-        };
+        // The ranks resemble each other at least as much as the shares beyond a quantile do, and few waves show it better.
+        let in_waves = dependence.waves.map(|length| {
+            effective_size_of_waves(in_groups(&mid_ranks(values).ranks, length)).unwrap_or(1.0)
+        });
         let interval = |p: f64| {
-            let size = match size {
-                Some(size) => size,
-                None => effective_size_of_quantile(values, p).ok()?.size,
-            };
+            let mut size = in_waves.unwrap_or(f64::INFINITY);
+            if dependence.queue {
+                size = size.min(effective_size_of_quantile(values, p).ok()?.size);
+            }
             let effective = size.floor() as usize;
             let interval = quantile_interval_of(&sample, effective, p, LEVEL).ok()?;
             Some(interval.interval)
@@ -178,6 +190,23 @@ impl Summary {
 
     fn interval(&self, metric: usize, quantile: usize) -> Option<Interval> {
         self.metrics[metric].as_ref()?.intervals[quantile]
+    }
+
+    /// Whether so many requests were lost that the others flatter the cell.
+    fn lost_many(&self) -> bool {
+        lost_many(self.rows - self.ok, self.rows)
+    }
+
+    /// Returns an end of the interval of a quantile. If many requests were lost, the end that flatters the cell shows nothing.
+    fn end(&self, (metric, quantile): (usize, usize), which: IntervalEnd) -> Option<f64> {
+        let Interval { low, high } = self.interval(metric, quantile)?;
+        let (name, unit, _) = distributions()[metric];
+        let flattered = Flattered::side(0, name, Some(unit));
+        let shown = !self.lost_many() || !flattered.withholds(which);
+        shown.then_some(match which {
+            IntervalEnd::Lower => low,
+            IntervalEnd::Upper => high,
+        })
     }
 
     /// The omitted quantiles, each with the number of values it needs.
@@ -225,7 +254,15 @@ impl Summary {
                     )
                 })
             });
-        let lines: Vec<String> = lines.collect();
+        let lost = self.lost_many().then(|| {
+            format!(
+                "{} of {} requests were lost: if they were slow, the others flatter the cell, and the ends of intervals in \
+                 its favour are null",
+                self.rows - self.ok,
+                self.rows
+            )
+        });
+        let lines: Vec<String> = lines.chain(lost).collect();
         (!lines.is_empty()).then(|| lines.join("; "))
     }
 }
@@ -272,22 +309,10 @@ fn columns() -> Columns<'static, Summary> {
                     cell, for the effective number of requests"
                 ))
             };
-            columns.push(
-                Spec::float(
-                    format!("{name}_{quantile}_low"),
-                    unit,
-                    end(IntervalEnd::Lower),
-                ),
-                move |s| s.interval(i, q).map(|ends| ends.low),
-            );
-            columns.push(
-                Spec::float(
-                    format!("{name}_{quantile}_high"),
-                    unit,
-                    end(IntervalEnd::Upper),
-                ),
-                move |s| s.interval(i, q).map(|ends| ends.high),
-            );
+            for (which, word) in [(IntervalEnd::Lower, "low"), (IntervalEnd::Upper, "high")] {
+                let spec = Spec::float(format!("{name}_{quantile}_{word}"), unit, end(which));
+                columns.push(spec, move |s| s.end((i, q), which));
+            }
         }
     }
     columns.not_negative()
@@ -309,9 +334,10 @@ fn counts() -> Columns<'static, Summary> {
         .with(
             Spec::text(
                 "arrivals",
-                "open (by a schedule) or closed (in turn, by client)",
+                "open (by a schedule) or closed (in turn, by client); null if the rows do not say, as in some imported \
+                 files",
             ),
-            |s| if s.open { "open" } else { "closed" },
+            |s| s.closed.map(|closed| if closed { "closed" } else { "open" }),
         )
         .with(
             Spec::text(
@@ -324,7 +350,7 @@ fn counts() -> Columns<'static, Summary> {
             Spec::text(
                 "intervals_refused",
                 "quantiles that are printed without an interval, because the values depend on each other or are too \
-                few; null if none",
+                few, and whether ends are withheld because more than a tenth of the requests were lost; null if none",
             ),
             Summary::withheld,
         )
@@ -458,7 +484,11 @@ impl TypedOperator for CellSummary {
         cell, not for other launches. Requests of a cell are not independent, so the interval uses their effective \
         number. Under open arrivals, requests wait in one queue (Geyer, Statist. Sci. 7, 1992). In a closed loop, \
         requests in flight together share the server's batches, and count as n ÷ (1 + (m − 1)·ρ), with ρ the intraclass \
-        correlation of the ranks in waves of m (Kish 1965). With few waves, no interval may remain.\n\n\
+        correlation of the ranks in waves of m (Kish 1965). From ten waves on, waves that resemble their neighbours count as \
+        fewer, by the autocorrelation of their means. If a file does not say which kind of load it was, the smaller of the \
+        two numbers counts. With few waves, no interval may remain.\n\n\
+        If more than a tenth of the requests were not answered, the others may flatter the cell. The ends of intervals in \
+        its favour are then null: the upper ends of times.\n\n\
         The window runs from the first byte sent to the end of the last answer.";
     const READS: Reads = Reads::Verified;
 
@@ -506,10 +536,10 @@ fn summarise(cell: &CellRows, printed: Printed) -> (Summary, Vec<SourceRows>) {
     let server = |read: fn(&Timing<'_>) -> Option<f64>| {
         sample(ok.iter().filter_map(|t| read(t))).map(|s| s.mean())
     };
-    let open = !timings.is_empty() && timings.iter().all(|t| t.request.client_id.is_none());
-    let dependence = match open {
-        true => Dependence::Queue,
-        false => Dependence::Waves(cell.in_flight()),
+    let closed = cell.is_closed_loop();
+    let dependence = Dependence {
+        queue: closed != Some(true),
+        waves: (closed != Some(false)).then(|| cell.in_flight()),
     };
     let mut sent = ok.clone();
     sent.sort_by_key(|t| (t.request.sent_ns, t.request.request_id));
@@ -543,7 +573,7 @@ fn summarise(cell: &CellRows, printed: Printed) -> (Summary, Vec<SourceRows>) {
         lag,
         metrics,
         printed,
-        open,
+        closed,
     };
     let measured = timings.iter().map(|t| t.row);
     let mut lineage = spans(cell.requests_source(), measured);

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{Frame, Level, Row, Spec};
+use crate::frame::{Frame, Level, Missing, Row, Spec};
 use crate::intake::{Load, Rows};
 use crate::operator::Context;
 
@@ -105,11 +105,13 @@ pub(crate) struct Group<'a> {
     pub(crate) cells: Vec<&'a Rows<'a>>,
     /// The cells that are missing from the group; null if none.
     pub(crate) missing: Scalar,
+    /// Whether some of these were lost, so that their values may have been other than those of the group.
+    pub(crate) lost: bool,
     pub(crate) level: Level,
 }
 
 /// Makes a row for each group of cells that differ only in the axes `over`, in parallel, in the order of the groups.
-/// Without such axes, makes a row for each cell.
+/// Without such axes, makes a row for each cell. The cells include failed ones, if the operator reads them.
 ///
 /// # Errors
 /// If one of `over` is not an axis; otherwise, the first of several failures in order.
@@ -126,21 +128,30 @@ pub(crate) fn each_group<'a>(
         (false, true) => Level::Pooled,
         (false, false) => Level::Marginal,
     };
-    let groups = groups(load, &keys);
+    let failed = load.failed.iter();
+    let failed = failed.filter(|(_, status, _)| context.reads.includes(*status));
+    let failed: Vec<(&Vec<Scalar>, &Rows<'_>)> = failed.map(|(at, _, rows)| (at, rows)).collect();
+    let mut missing = load.missing.clone();
+    missing.retain(|m| !failed.iter().any(|(_, rows)| rows.coordinates().0 == m.at));
+    let groups = groups(load, failed, &keys);
     let around = Frame {
         level,
         keys,
         specs,
         rows: Vec::new(),
-        missing: load.missing.clone(),
+        missing,
     };
     let one = |(key, cells): (Vec<Scalar>, Vec<&'a Rows<'a>>)| {
         context.control.check()?;
         let missing = around.missing_at(&around.keys, &key);
+        let lost = around
+            .missing_here(&around.keys, &key)
+            .any(Missing::is_lost);
         row(Group {
             key,
             cells,
             missing,
+            lost,
             level,
         })
     };
@@ -174,15 +185,21 @@ fn kept_axes(load: &Load<'_>, over: &[String]) -> Result<Vec<String>, Failure> {
     }
 }
 
-/// The cells of a load grouped by the given axes, in order.
-fn groups<'a>(load: &'a Load<'a>, keys: &[String]) -> Vec<(Vec<Scalar>, Vec<&'a Rows<'a>>)> {
+/// The cells of a load and some that failed, grouped by the given axes, in order.
+fn groups<'a>(
+    load: &'a Load<'a>,
+    failed: Vec<(&'a Vec<Scalar>, &'a Rows<'a>)>,
+    keys: &[String],
+) -> Vec<(Vec<Scalar>, Vec<&'a Rows<'a>>)> {
     let places: Vec<usize> = keys
         .iter()
         .filter_map(|k| load.axes.iter().position(|a| a == k))
         .collect();
-    let mut keyed: Vec<(Vec<Scalar>, &Rows<'_>)> = load
-        .cells
-        .iter()
+    let mut cells: Vec<(&Vec<Scalar>, &Rows<'_>)> = failed;
+    cells.extend(load.cells.iter().map(|(at, cell)| (at, cell)));
+    cells.sort_by(|a, b| contract::compare_all(a.0, b.0));
+    let mut keyed: Vec<(Vec<Scalar>, &Rows<'_>)> = cells
+        .into_iter()
         .map(|(at, cell)| (places.iter().map(|p| at[*p].clone()).collect(), cell))
         .collect();
     // The sort is stable: within a group, the cells keep the order of their coordinates.

@@ -28,7 +28,7 @@ pub(crate) struct Parameters {
     /// The load stage to read, if the stage needs several.
     #[serde(default)]
     load: Option<String>,
-    /// The latency to summarise.
+    /// The latency to summarize.
     #[serde(default)]
     metric: Latency,
     /// How an abandoned request counts.
@@ -92,6 +92,8 @@ struct Waits {
     censored: Vec<f64>,
     failed: usize,
     missing: Scalar,
+    /// Whether cells without values here may have been slower.
+    lost: bool,
     curve: Option<Survival>,
     /// Both kinds in one sample.
     pooled: Option<Sample>,
@@ -103,12 +105,14 @@ impl Waits {
         match convention {
             Convention::KaplanMeier => {
                 let value = self.curve.as_ref().and_then(|c| c.quantile(p));
-                (value, self.curve.as_ref().map(|_| value.is_none()))
+                let bound = self.lost || value.is_none();
+                (value, self.curve.as_ref().map(|_| bound))
             }
             Convention::AtLeast => {
                 let first_bound = self.censored.iter().copied().reduce(f64::min);
                 let value = self.pooled.as_ref().map(|s| s.quantile(p));
-                (value, value.map(|v| first_bound.is_some_and(|b| b <= v)))
+                let reached = |v| self.lost || first_bound.is_some_and(|b| b <= v);
+                (value, value.map(reached))
             }
         }
     }
@@ -121,7 +125,8 @@ fn columns(given: &Parameters) -> Columns<'static, Waits> {
     let censored = "measured requests abandoned (timeout, hung, cancelled) before it was";
     let failed = "measured requests that ended otherwise; they have no latency and enter no row \
         here";
-    let without = "cells without rows, with the reason; they enter no value here; null if none";
+    let without = "cells without rows, or with rows that a gate excluded, with the reason; they enter no value here, and may \
+        have been slower; null if none";
     let mut columns = Columns::new()
         .with(Spec::text("level", level), |w: &Waits| w.level.word())
         .with(
@@ -151,13 +156,15 @@ fn columns(given: &Parameters) -> Columns<'static, Waits> {
                     the estimate stays above",
                     round(1.0 - p)
                 ),
-                "whether it is unknown and longest_wait_ms its lower bound",
+                "whether it is unknown and longest_wait_ms its lower bound, or may be too low for lack of the cells in \
+                cells_without_rows",
             ),
             Convention::AtLeast => (
                 format!(
                     "quantile {p} (type 7), with abandoned requests at the time the client waited"
                 ),
-                "whether it is only a lower bound, because a request was abandoned at or before it",
+                "whether it is only a lower bound, because a request was abandoned at or before it, or for lack of the cells \
+                in cells_without_rows",
             ),
         };
         columns.push(
@@ -185,8 +192,11 @@ impl TypedOperator for Censored {
     const SOURCE: &'static str = "\
         Kaplan & Meier (JASA 53, 1958), as in statsmodels' SurvfuncRight, with quantiles defined as inf{t: S(t) ≤ 1 − \
         p}. Without such requests, a server that hangs looks fast. Neither zero nor the limit itself is a latency, so \
-        the operator counts these requests as censored.";
-    const READS: Reads = Reads::Verified;
+        the operator counts these requests as censored.\n\n\
+        The requests of a cell that hung or ran out of time enter, as far as the cell left rows. A cell that failed \
+        otherwise, or that a gate excluded, enters no value, and each quantile of its row is then marked as a bound. The \
+        gate `row-status` without a `tolerance` excludes the cells in which requests timed out.";
+    const READS: Reads = Reads::AlsoHung;
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let problems = improbable(draft.settings, &given.quantiles);
@@ -211,6 +221,7 @@ fn describe(
         key,
         cells,
         missing,
+        lost,
         level,
     } = group;
     let (mut observed, mut censored, mut failed) = (Vec::new(), Vec::new(), 0);
@@ -235,6 +246,7 @@ fn describe(
         censored,
         failed,
         missing,
+        lost,
     };
     Ok(columns.row(key, &waits, lineage))
 }
@@ -253,4 +265,124 @@ fn waited(t: &Timing<'_>) -> Option<f64> {
     let given_up = GIVEN_UP.contains(&t.request.status);
     let (sent, done) = (t.request.sent_ns?, t.request.done_ns?);
     given_up.then_some((done - sent) as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use artifacts::Store;
+    use contract::{RequestStatus, synthetic};
+    use pipeline::{CellStatus, Input, InputCell};
+    use serde_json::json;
+
+    use super::*;
+    use crate::tests::{analyze, cell, store, table, verification};
+
+    /// A cell of two requests that were answered after 100 ms and 200 ms.
+    fn answered(store: &Store, clients: i64, rep: i64) -> InputCell {
+        let mut rows: Vec<_> = (1..=2).map(synthetic::request).collect();
+        for (row, end) in rows.iter_mut().zip([100_000_000, 200_000_000]) {
+            (row.last_token_ns, row.done_ns) = (Some(end), Some(end));
+        }
+        cell(store, &at(clients, rep), &rows)
+    }
+
+    fn at(clients: i64, rep: i64) -> [(&'static str, Scalar); 2] {
+        [("clients", Scalar::Int(clients)), ("rep", Scalar::Int(rep))]
+    }
+
+    /// A cell whose requests were abandoned after a minute.
+    fn hung(store: &Store, clients: i64, rep: i64) -> InputCell {
+        let mut rows: Vec<_> = (1..=2).map(synthetic::request).collect();
+        for row in &mut rows {
+            (row.last_token_ns, row.done_ns) = (None, Some(60_000_000_000));
+            row.status = RequestStatus::Hung;
+        }
+        InputCell {
+            status: CellStatus::Hung,
+            reason: Some("no byte for 1 min".to_owned()),
+            ..cell(store, &at(clients, rep), &rows)
+        }
+    }
+
+    fn study(store: &Store, barred: &[(&str, &str)]) -> [Input; 2] {
+        let mut cells: Vec<_> = (1..=3).map(|rep| answered(store, 1, rep)).collect();
+        cells.push(answered(store, 2, 1));
+        cells.extend([2, 3].map(|rep| hung(store, 2, rep)));
+        // It left no rows.
+        let failed = synthetic::missing(&at(4, 1), CellStatus::Hung, "the server did not start");
+        cells.extend([failed, answered(store, 4, 2)]);
+        let loads = synthetic::input("ladder", "load", cells);
+        [loads, verification(store, barred)]
+    }
+
+    #[test]
+    fn requests_of_cells_that_hung_are_censored_and_other_lost_cells_make_bounds() {
+        let (_folder, store) = store();
+        let settings = json!({
+            "pooled": {"operator": "censored", "quantiles": [0.5], "over": ["rep"]},
+            "at_least": {"operator": "censored", "quantiles": [0.5], "over": ["rep"], "convention": "at-least"},
+            "each": {"operator": "censored", "quantiles": [0.5]},
+        });
+        let inputs = study(&store, &[("clients=1,rep=3", "a gate said so")]);
+        let done = analyze(&store, &inputs, &settings).unwrap();
+        let pooled = table(&done, "pooled");
+        assert_eq!(pooled.int("clients").unwrap(), [Some(1), Some(2), Some(4)]);
+        assert_eq!(
+            pooled.int("n_observed").unwrap(),
+            [Some(4), Some(2), Some(2)]
+        );
+        assert_eq!(
+            pooled.int("n_censored").unwrap(),
+            [Some(0), Some(4), Some(0)]
+        );
+        // Of six requests, two ended by 200 ms.
+        assert_eq!(
+            pooled.float("e2e_latency_ms_p50").unwrap(),
+            [Some(100.0), None, Some(100.0)]
+        );
+        let bounds = [Some(true); 3];
+        assert_eq!(
+            pooled.boolean("e2e_latency_ms_p50_is_bound").unwrap(),
+            bounds
+        );
+        assert_eq!(pooled.float("longest_wait_ms").unwrap()[1], Some(60_000.0));
+        let without = [
+            Some("rep=3 (gate row-status: a gate said so)"),
+            None,
+            Some("rep=1 (hung: the server did not start)"),
+        ];
+        assert_eq!(pooled.text("cells_without_rows").unwrap(), without);
+        let at_least = table(&done, "at_least");
+        assert_eq!(
+            at_least.boolean("e2e_latency_ms_p50_is_bound").unwrap(),
+            bounds
+        );
+        let each = table(&done, "each");
+        assert_eq!(
+            each.int("n_censored")
+                .unwrap()
+                .iter()
+                .flatten()
+                .sum::<i64>(),
+            4
+        );
+        assert_eq!(each.int("rep").unwrap().len(), 6);
+        assert_eq!(
+            each.boolean("e2e_latency_ms_p50_is_bound").unwrap()[..3],
+            [Some(false), Some(false), Some(false)]
+        );
+    }
+
+    #[test]
+    fn cells_that_hung_do_not_make_a_gate_needless() {
+        let (_folder, store) = store();
+        let [loads, _] = study(&store, &[]);
+        let settings = json!({"pooled": {"operator": "censored", "over": ["rep"]}});
+        let failure = analyze(&store, &[loads], &settings).err().unwrap();
+        assert!(
+            failure.reason.starts_with("no verify stage"),
+            "{}",
+            failure.reason
+        );
+    }
 }

@@ -241,7 +241,7 @@ impl TypedOperator for Crossover {
         form one family, which shares the level of the study with the other tables (weighted Holm).\n\n\
         A winner is a side that is shown to be better. A crossover needs one winner before and the other after. Sides \
         that were measured under different conditions have no winner. If one side was measured first throughout, or first in \
-        each unit, `resolution` says so.\n\n\
+        each unit, `resolution` adds this.\n\n\
         `observed_at` is the change of sign of the means alone. Nearly every study of two equal sides has one.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {

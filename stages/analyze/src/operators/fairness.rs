@@ -5,7 +5,7 @@ use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::Scalar;
-use contract::{Better, Verdict};
+use contract::{Better, IntervalEnd, Verdict};
 use pipeline::CellStatus;
 
 use crate::clock_steps::UnlikeSteps;
@@ -20,13 +20,57 @@ use crate::operators::verdict::{End, Ends};
 /// How far the shares of lost cells may differ between two sides before nothing is stated in favour of the side that
 /// lost more. If that side lost its slowest cells, *not worse* at the margin is false in up to 7 % of studies below
 /// this value, and in 19 % at a difference of one half. A single lost cell of ten or more does not matter.
-const MATTERS: f64 = 0.1;
+pub(crate) const MATTERS: f64 = 0.1;
 
 /// The share of an effect from which the steps of recorded times are worth a note.
 const WORTH_A_NOTE: f64 = 0.1;
 
 /// The end of a reason that withdraws a verdict.
 const WOULD_NOT_HOLD: &str = ", and the verdict would not hold";
+
+/// Whether so large a part of a whole was lost that what is left may be no fair sample of it.
+pub(crate) fn lost_many(lost: usize, whole: usize) -> bool {
+    lost as f64 > MATTERS * whole as f64
+}
+
+/// The findings that favor a side that lost more than the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flattered {
+    /// That the first side is higher than the second, or than a bound.
+    higher: bool,
+    /// That it is lower.
+    lower: bool,
+}
+
+impl Flattered {
+    /// Returns the findings about a column that favor a side, 0 or 1. If neither direction is known to be better, any may.
+    pub(crate) fn side(side: usize, column: &str, unit: Option<&str>) -> Self {
+        let favours = |a_is_better: bool| usize::from(!a_is_better) == side;
+        match Better::of(column, unit) {
+            Some(better) => Self {
+                higher: favours(better == Better::Higher),
+                lower: favours(better == Better::Lower),
+            },
+            None => Self {
+                higher: true,
+                lower: true,
+            },
+        }
+    }
+
+    /// Whether such a finding is that the first side is higher, or lower.
+    fn has(self, a_is_higher: bool) -> bool {
+        match a_is_higher {
+            true => self.higher,
+            false => self.lower,
+        }
+    }
+
+    /// Whether an end of an interval would show such a finding.
+    pub(crate) fn withholds(self, end: IntervalEnd) -> bool {
+        self.has(end == IntervalEnd::Lower)
+    }
+}
 
 /// Returns the side that lost so much more that what is left flatters it: the second side's share less the first's.
 fn flattered(apart: f64) -> Option<usize> {
@@ -87,6 +131,58 @@ impl Losses {
             excluded,
             apart: share(1) - share(0),
         }
+    }
+
+    /// Counts the cells without a value of a column behind a figure of one side, at the given values of the given keys: the cells
+    /// that the table lacks with a reason, and those without a value at a coordinate at which another unit has one.
+    pub(crate) fn of_one(
+        from: &Frame,
+        (names, values): (&[String], &[Scalar]),
+        (column, units): (&str, &Units),
+    ) -> Self {
+        let listed = from.missing_here(names, values);
+        let listed: Vec<Absence> = listed.map(|missing| missing.absence).collect();
+        let excluded = Absence::Ended(CellStatus::Excluded);
+        let is_lost = |absence: &&Absence| **absence != Absence::Aggregate && **absence != excluded;
+        let is = |k: usize| names.iter().position(|name| *name == from.keys[k]);
+        let (fixed, free): (Vec<usize>, Vec<usize>) =
+            (0..from.keys.len()).partition(|k| is(*k).is_some());
+        let here = |key: &[Scalar]| {
+            let mut fixed = fixed.iter();
+            fixed.all(|k| is(*k).is_none_or(|at| key[*k] == values[at]))
+        };
+        let within = free
+            .iter()
+            .filter(|k| !units.axes().contains(&from.keys[**k]));
+        let within: Vec<usize> = within.copied().collect();
+        let (mut null, mut valued, mut kept) = (Vec::new(), BTreeSet::new(), 0);
+        for row in (0..from.rows.len()).filter(|row| here(&from.rows[*row].key)) {
+            let labels = within.iter().map(|k| from.rows[row].key[*k].to_string());
+            let place: Vec<String> = labels.collect();
+            if from.number(row, column).is_some() {
+                kept += 1;
+                valued.insert(place);
+            } else if from.level != Level::Row {
+                // Requests may lack a value for good reasons.
+                null.push(place);
+            }
+        }
+        let unsaid = null.iter().filter(|place| valued.contains(*place)).count();
+        let lost = listed.iter().filter(is_lost).count() + unsaid;
+        Self {
+            lost: [lost, 0],
+            excluded: [listed.iter().filter(|a| **a == excluded).count(), 0],
+            apart: -(lost as f64 / (lost + kept).max(1) as f64),
+        }
+    }
+
+    /// Describes the losses behind a figure of one side.
+    pub(crate) fn words_of_one(self) -> String {
+        let [lost, _] = self.lost;
+        let cells = if lost == 1 { "cell" } else { "cells" };
+        format!(
+            "{lost} {cells} gave no result: if they failed because they were slow, the others flatter the figure"
+        )
     }
 
     /// Returns the side that lost far more cells than the other. If the lost cells were slow, the remaining ones
@@ -241,13 +337,8 @@ impl Terms {
         let name = &self.columns[judged.test.column];
         let unit = from.spec(name).and_then(|spec| spec.unit.as_deref());
         let mean = judged.test.mean.unwrap_or(0.0);
-        let favours = |a_is_better: bool| usize::from(!a_is_better) == flattered;
-        // If neither direction is known to be better, any result may favour the side.
-        let higher_favours = Better::of(name, unit).map(|better| better == Better::Higher);
-        let flatters = |a_is_higher: bool| match higher_favours {
-            Some(higher) => favours(a_is_higher == higher),
-            None => true,
-        };
+        let findings = Flattered::side(flattered, name, unit);
+        let flatters = |a_is_higher: bool| findings.has(a_is_higher);
         let withheld = match judged.verdict.0 {
             Verdict::Different => flatters(mean > 0.0),
             Verdict::Equivalent => true,

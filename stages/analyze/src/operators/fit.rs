@@ -7,7 +7,7 @@ use contract::IntervalEnd;
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::Sample;
+use statistics::{Interval, Sample};
 
 use crate::columns::{Columns, missing_spec};
 use crate::frame::{Bounds, Frame, Level, Row, Spec, spans, text};
@@ -16,6 +16,9 @@ use crate::operators::pairs::rung;
 use crate::operators::units::{Mean, Units, WHY, short};
 
 pub(crate) struct Fit;
+
+#[cfg(test)]
+mod tests;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -41,7 +44,7 @@ pub(crate) struct Parameters {
     extrapolate: f64,
     /// The axes whose labels are the units of replication; by default `block`, if the table has it. The
     /// curve is fitted to the means over the units. The interval comes from separate curves of the
-    /// units.
+    /// units. If some units lack values of the ladder, each parameter is the mean over these curves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<Vec<String>>,
     /// The level of the intervals.
@@ -127,7 +130,11 @@ struct Figure {
 struct Curve {
     /// The number of points.
     points: usize,
+    /// The curve through the means over the units; `None` if it has none, or if the units have unlike rungs.
     fitted: Option<statistics::Fit>,
+    /// Whether some units lack rungs that others have. A mean over those that are left at a rung has their level, so
+    /// the means then have no curve of their own.
+    unlike: bool,
     /// The curves of the units that have one, with the label of the unit.
     units: Vec<(Vec<Scalar>, statistics::Fit)>,
     /// The number of units, with or without a curve.
@@ -154,14 +161,41 @@ impl Curve {
         let mean = self.unit.mean_of(values, level, range);
         mean.filter(|_| complete)
     }
+
+    /// Returns a value of the curve with its mean over the curves of the units. With unlike rungs, the mean is the value.
+    /// An interval that does not contain the value is withheld: the curve of the means may lie outside of it if many units
+    /// vary much.
+    fn both(&self, value: Option<f64>, mean: Option<Mean>) -> (Option<f64>, Option<Mean>) {
+        let Some(mut mean) = mean else {
+            return (value, None);
+        };
+        let value = value.or(self.unlike.then_some(mean.value));
+        let outside = |interval: &Interval| {
+            value.is_some_and(|value| value < interval.low || value > interval.high)
+        };
+        if mean.interval.as_ref().is_ok_and(outside) {
+            mean.interval = Err("the curve of the means lies outside it".to_owned());
+        }
+        (value, Some(mean))
+    }
+
+    /// Returns the largest x up to which every curve behind a value was measured; `None` without a curve.
+    fn largest_x(&self) -> Option<f64> {
+        let units = self.units.iter().map(|(_, fit)| fit.largest_x);
+        match &self.fitted {
+            Some(fitted) => Some(fitted.largest_x),
+            None if self.unlike && self.units.len() == self.all_units => units.reduce(f64::min),
+            None => None,
+        }
+    }
 }
 
 fn columns(given: &Parameters) -> Columns<'static, Figure> {
     let formula = given.model.statistics().formula();
     let (y, x, level) = (&given.column, &given.ladder, given.confidence);
-    let value = "the parameter, or the curve at a requested value; null if the points do not \
-        determine it, or if the value is too far beyond them";
-    let covariances = "its covariances with the parameters in the order of the model, a space apart; null without degrees of freedom";
+    let value = "the parameter, or the curve at a requested value; the mean over the curves of the units if they have unlike \
+        values of the ladder, see method; null if the points do not determine it, or if the value is too far beyond them";
+    let covariances = "its covariances with the parameters in the order of the model, a space apart; null without degrees of freedom, and for a mean over curves";
     let df = "points less parameters; 0 = the curve goes through every point";
     let end = |which: IntervalEnd| {
         which.of(format!(
@@ -185,7 +219,7 @@ fn columns(given: &Parameters) -> Columns<'static, Figure> {
             Spec::float(
                 "std_error",
                 "",
-                "its standard error; null without degrees of freedom",
+                "its standard error; null without degrees of freedom, and for a mean over curves",
             ),
             |f| f.std_error,
         )
@@ -266,8 +300,10 @@ impl TypedOperator for Fit {
         the method. `log-log` fits a power law by the line through the logarithms: it weighs ratios, and the \
         nonlinear fit weighs differences. USL is Gunther's (1993).\n\n\
         The interval from residuals treats the misfit of the curve as the noise of launches. With units, each unit \
-        has its own curve, and the interval is over their parameters.\n\n\
-        The operator refuses a prediction beyond `extrapolate` times the largest measured value, and its row says so.";
+        has its own curve, and the interval is over their parameters. If some units lack values of the ladder, each value \
+        is the mean over the units' curves too: at a rung that only some units have, the mean has the level of these \
+        units, and a curve through such means would follow the units instead of the ladder.\n\n\
+        The operator refuses a prediction beyond `extrapolate` times the largest measured value, and its row names it.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         draft.column(&given.from, &given.column)?;
@@ -319,26 +355,37 @@ impl TypedOperator for Fit {
             }
             let of_units = by_unit(&points);
             let points = means(points.into_iter().map(|(_, point)| point).collect());
-            let fitted = fitted(given, &points);
+            let curves: Vec<_> = match units.is_none() {
+                true => Vec::new(),
+                false => of_units
+                    .iter()
+                    .filter_map(|(unit, p)| Some((unit.clone(), fitted(given, p).ok()?)))
+                    .collect(),
+            };
+            // Each unit has at most one point at each rung of all.
+            let unlike = !units.is_none() && of_units.iter().any(|(_, p)| p.len() < points.len());
+            let fitted = (!unlike).then(|| fitted(given, &points));
             let method = match &fitted {
-                Ok(f) if f.df == 0 => format!(
+                None if curves.len() < of_units.len() => {
+                    "not fitted: the units have unlike values of the ladder, and not every unit has a curve".to_owned()
+                }
+                None => format!(
+                    "{}; the units have unlike values of the ladder, so this is the mean over their curves",
+                    given.method.words()
+                ),
+                Some(Ok(f)) if f.df == 0 => format!(
                     "{}; no degree of freedom: the curve goes through every point",
                     given.method.words()
                 ),
-                Ok(_) => given.method.words(),
-                Err(error) => format!("not fitted: {error}"),
+                Some(Ok(_)) => given.method.words(),
+                Some(Err(error)) => format!("not fitted: {error}"),
             };
             let curve = Rc::new(Curve {
                 points: points.len(),
-                fitted: fitted.ok(),
+                fitted: fitted.and_then(Result::ok),
+                unlike,
                 all_units: if units.is_none() { 0 } else { of_units.len() },
-                units: match units.is_none() {
-                    true => Vec::new(),
-                    false => of_units
-                        .iter()
-                        .filter_map(|(unit, p)| Some((unit.clone(), self::fitted(given, p).ok()?)))
-                        .collect(),
-                },
+                units: curves,
                 unit: units.clone(),
                 missing: from.missing_at(&keys, &key),
             });
@@ -439,14 +486,18 @@ fn range(model: Model, parameter: usize) -> Bounds {
 
 /// One parameter of a curve.
 fn parameter(given: &Parameters, curve: &Rc<Curve>, i: usize, method: &str) -> Figure {
-    Figure {
-        value: curve.of(|f| Some(f.values[i])),
-        std_error: curve.of(|f| f.error(i)),
-        interval: curve.of(|f| f.interval(i, given.confidence)),
-        over_units: curve.over_units((given.confidence, range(given.model, i)), |f| {
+    let (value, over_units) = curve.both(
+        curve.of(|f| Some(f.values[i])),
+        curve.over_units((given.confidence, range(given.model, i)), |f| {
             Some(f.values[i])
         }),
-        physical: curve.of(|f| Some(physical(given.model, i, f.values[i]))),
+    );
+    Figure {
+        value,
+        std_error: curve.of(|f| f.error(i)),
+        interval: curve.of(|f| f.interval(i, given.confidence)),
+        over_units,
+        physical: value.map(|value| physical(given.model, i, value)),
         covariances: curve.of(|f| covariances(f, i)),
         curve: Rc::clone(curve),
         method: method.to_owned(),
@@ -461,9 +512,10 @@ fn covariances(fitted: &statistics::Fit, parameter: usize) -> Option<String> {
 
 /// The curve at a requested value; `None` without a curve.
 fn predicted(given: &Parameters, curve: &Rc<Curve>, x: f64) -> Option<Figure> {
-    let fitted = curve.fitted.as_ref()?;
-    let value = fitted.predict(x, given.extrapolate);
-    let beyond = x / fitted.largest_x;
+    let beyond = x / curve.largest_x()?;
+    let at = |f: &statistics::Fit| f.predict(x, given.extrapolate);
+    let over_units = curve.over_units((given.confidence, Bounds::NotNegative), at);
+    let (value, over_units) = curve.both(curve.of(at), over_units);
     let method = match value {
         Some(_) if beyond > 1.0 => format!("extrapolated to {beyond} times the largest value"),
         Some(_) => "within the values measured".to_owned(),
@@ -476,11 +528,7 @@ fn predicted(given: &Parameters, curve: &Rc<Curve>, x: f64) -> Option<Figure> {
         value,
         std_error: None,
         interval: None,
-        over_units: value.and_then(|_| {
-            curve.over_units((given.confidence, Bounds::NotNegative), |f| {
-                f.predict(x, given.extrapolate)
-            })
-        }),
+        over_units,
         physical: None,
         covariances: None,
         curve: Rc::clone(curve),

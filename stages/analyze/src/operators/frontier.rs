@@ -42,7 +42,7 @@ struct Standing {
 
 fn columns(x: &Spec, y: &Spec) -> Columns<'static, Standing> {
     let beaten = "rows that are at least as good in both columns and better in one; null where a value is missing";
-    let surely = "rows whose intervals are better than its own in both columns, at a level that holds for all rows together; null if a row that it competes with has no intervals, or no number of `units`. A row that is off the frontier and has 0 here may be on it";
+    let surely = "rows whose intervals are better than its own in both columns, at a level that holds for all rows together; null if it has no intervals, or no number of `units`. A row without intervals counts as better than none. A row that is off the frontier and has 0 here may be on it";
     Columns::new()
         .with(x.like(&x.name, x.description.clone()), |s: &Standing| s.x)
         .with(y.like(&y.name, y.description.clone()), |s| s.y)
@@ -83,6 +83,18 @@ fn factor(level: f64, rows: usize, df: f64) -> f64 {
     student_critical(together.min(alone), df) / student_critical(alone, df)
 }
 
+/// Returns the number of units behind the interval of a column: `units`, or fewer if some rows behind the mean have no value.
+/// The number of units with values is not in the table, so it is taken to be as small as the values of the others allow.
+fn units_of(from: &Frame, row: usize, column: &str) -> Option<f64> {
+    let units = from.number(row, "units")?;
+    let stem = column.strip_suffix("_mean").unwrap_or(column);
+    let values = from.number(row, &format!("{stem}_n")).unwrap_or(units);
+    // If each unit has several rows, as many values come from at least this many units.
+    let rows = from.number(row, "n").unwrap_or(units).max(units);
+    let least = (values * units / rows).ceil();
+    Some(least.min(units)).filter(|units| *units >= 2.0)
+}
+
 /// Returns an interval around a value that is wider by a factor, on the logarithmic scale if it is symmetric there.
 fn widened(value: f64, (low, high): (f64, f64), factor: f64) -> (f64, f64) {
     let logs = (low > 0.0 && value > 0.0).then(|| ((value / low).ln(), (high / value).ln()));
@@ -109,8 +121,8 @@ impl TypedOperator for Frontier {
         measured between two rows.\n\n\
         If both columns have intervals, as means over units from `aggregate` do, `surely_beaten_by` counts the rows \
         that are better beyond these intervals. The intervals are widened so that any false count among the competing \
-        rows has a chance of at most 5 % (Bonferroni over rows, columns and ends, Student's t with `units` − 1 \
-        degrees of freedom). The design's A/A arm does not compete.";
+        rows has a chance of at most 5 % (Bonferroni over rows, columns and ends, Student's t with the degrees of \
+        freedom of the units that have values of the column). The design's A/A arm does not compete.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let wanted = [(at("x"), given.x.as_str()), (at("y"), given.y.as_str())];
@@ -143,9 +155,9 @@ impl TypedOperator for Frontier {
         let [x_level, y_level] = levels;
         let (x_level, y_level) = (x_level?, y_level?);
         let ends = |row: usize, rows: usize| {
-            let units = from.number(row, "units").filter(|units| *units >= 2.0)?;
             let end = |column: &str, level: f64, better: Better| {
                 let value = from.number(row, column)?;
+                let units = units_of(from, row, column)?;
                 let interval = interval_beside(from, row, column).ok()?;
                 let (low, high) = widened(value, interval, factor(level, rows, units - 1.0));
                 let (low, high) = (signed(low, better), signed(high, better));
@@ -166,7 +178,7 @@ impl TypedOperator for Frontier {
         for (_, mut group) in from.groups(&within) {
             group.retain(|row| !is_arm(*row));
             let size = group.len();
-            let spans_of: Option<Vec<_>> = group.iter().map(|row| ends(*row, size)).collect();
+            let intervals: Vec<Ends> = group.iter().filter_map(|row| ends(*row, size)).collect();
             let rivals: Vec<(f64, f64)> = group.iter().filter_map(|row| place(*row)).collect();
             for row in group {
                 let own = place(row);
@@ -174,9 +186,9 @@ impl TypedOperator for Frontier {
                     x: from.number(row, &given.x),
                     y: from.number(row, &given.y),
                     beaten_by: own.map(|own| rivals.iter().filter(|r| beats(**r, own)).count()),
-                    surely: spans_of.as_ref().zip(ends(row, size)).map(|(all, own)| {
+                    surely: ends(row, size).map(|own| {
                         let better = |r: &&Ends| r.0.0 > own.0.1 && r.1.0 > own.1.1;
-                        all.iter().filter(better).count()
+                        intervals.iter().filter(better).count()
                     }),
                     n: rivals.len(),
                 };
@@ -197,7 +209,92 @@ impl TypedOperator for Frontier {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use statistics::Noise;
+
     use super::*;
+    use crate::published::{column, table};
+
+    /// Means over blocks, and the frontier of a lower `x` and a higher `y`.
+    fn front(text: &str) -> (Frame, Frame) {
+        let means =
+            json!({"from": "t", "over": ["block"], "columns": ["x", "y"], "confidence": 0.95});
+        let front = json!({"from": "means", "x": "x_mean", "x-better": "lower", "y": "y_mean",
+            "y-better": "higher", "within": ["study"]});
+        let tables = [("means", "aggregate", means), ("front", "frontier", front)];
+        let frame = table(text, &["study", "row", "block"], &["x", "y"]);
+        let mut made = crate::make::made(&tables, frame, &json!(null)).unwrap();
+        (made.remove("means").unwrap(), made.remove("front").unwrap())
+    }
+
+    #[test]
+    fn a_row_without_an_interval_silences_no_other() {
+        let mut noise = Noise(5);
+        let mut text = "study,row,block,x,y\n".to_owned();
+        for row in 0..4 {
+            // The best row has too few launches for an interval.
+            for block in 0..if row == 3 { 2 } else { 5 } {
+                let mut near = |value: f64| value * (0.01 * noise.normal()).exp();
+                let (x, y) = (
+                    near(100.0 - 20.0 * f64::from(row)),
+                    near(100.0 + 40.0 * f64::from(row)),
+                );
+                text.push_str(&format!("0,{row},{block},{x},{y}\n"));
+            }
+        }
+        let (_, front) = front(&text);
+        let at = |name: &str| {
+            ["0", "1", "2", "3"].map(|row| column(&front, &["0", row], name).to_string())
+        };
+        assert_eq!(at("beaten_by"), ["3", "2", "1", "0"]);
+        assert_eq!(at("surely_beaten_by"), ["2", "1", "0", "null"]);
+    }
+
+    #[test]
+    fn rows_with_a_column_that_few_launches_have_are_rarely_surely_beaten_by_chance() {
+        // One row has the best `y`. All have the same `x` in truth, and only the best row has it in all seven launches. With
+        // the degrees of freedom of seven launches for all rows, some row is surely beaten in 9 % of 600 studies.
+        let studies = 300;
+        let mut noise = Noise(12);
+        let mut text = "study,row,block,x,y\n".to_owned();
+        for study in 0..studies {
+            for row in 0..24 {
+                for block in 0..7 {
+                    let level = if row == 0 {
+                        1000.0
+                    } else {
+                        100.0 + 20.0 * f64::from(row)
+                    };
+                    let spread = if row == 0 { 0.002 } else { 0.05 };
+                    let y = level * (0.01 * noise.normal()).exp();
+                    let x = 100.0 * (spread * noise.normal()).exp();
+                    let x = if row == 0 || block < 3 {
+                        x.to_string()
+                    } else {
+                        String::new()
+                    };
+                    text.push_str(&format!("{study},{row},{block},{x},{y}\n"));
+                }
+            }
+        }
+        let (means, front) = front(&text);
+        let at = |row: i64| {
+            let is_of = |k: &usize| means.rows[*k].key == [0, row].map(artifacts::Scalar::Int);
+            units_of(&means, (0..means.rows.len()).find(is_of).unwrap(), "x_mean")
+        };
+        assert_eq!([at(0), at(1)], [Some(7.0), Some(3.0)]);
+        let mut beaten: Vec<_> = (0..front.rows.len())
+            .filter(|row| {
+                front
+                    .number(*row, "surely_beaten_by")
+                    .is_some_and(|n| n > 0.0)
+            })
+            .map(|row| front.rows[row].key[0].to_string())
+            .collect();
+        beaten.dedup();
+        let share = beaten.len() as f64 / f64::from(studies);
+        assert!(share <= 0.05, "{share}");
+    }
 
     #[test]
     fn intervals_of_many_rows_are_wider() {

@@ -1,6 +1,6 @@
 //! `goodput`: requests per second that meet every bound of a service level objective.
 
-use contract::{METRICS, Timing};
+use contract::{METRICS, RequestStatus, Timing};
 use pipeline::suggest::remedy;
 use pipeline::{Failure, Problem, Step};
 use schemars::JsonSchema;
@@ -83,6 +83,8 @@ impl Bound {
 struct Attained {
     bounds: String,
     rows: usize,
+    /// Those that the load abandoned on purpose.
+    abandoned: usize,
     ok: usize,
     met: usize,
     undefined: usize,
@@ -93,7 +95,7 @@ struct Attained {
 fn columns() -> Columns<'static, Attained> {
     let undefined = "of n_ok, those for which a bounded metric is undefined";
     let met = "of these, those that meet every bound";
-    let rate = "n_met ÷ n_rows; a failed request meets no bound";
+    let rate = "n_met ÷ (n_rows − n_abandoned); a failed request meets no bound";
     let throughput = "ok requests ÷ window, as in the cell summary";
     Columns::new()
         .with(
@@ -105,6 +107,14 @@ fn columns() -> Columns<'static, Attained> {
             |a| a.rows,
         )
         .with(
+            Spec::int(
+                "n_abandoned",
+                "1",
+                "measured requests that the load abandoned by its setting `cancel`; they neither meet nor miss the bounds",
+            ),
+            |a| a.abandoned,
+        )
+        .with(
             Spec::int("n_ok", "1", "measured requests of status ok"),
             |a| a.ok,
         )
@@ -112,7 +122,10 @@ fn columns() -> Columns<'static, Attained> {
         .with(Spec::int("n_undefined", "1", undefined), |a| a.undefined)
         .with(
             Spec::float("slo_pass_rate", "1", rate).within(Bounds::Share),
-            |a| (a.rows > 0).then(|| a.met as f64 / a.rows as f64),
+            |a| {
+                let judged = a.rows - a.abandoned;
+                (judged > 0).then(|| a.met as f64 / judged as f64)
+            },
         )
         .with(
             Spec::float("request_throughput", "req/s", throughput),
@@ -134,7 +147,9 @@ impl TypedOperator for Goodput {
         Every objective is a row, so you can compare several.\n\n\
         A failed request does not meet an objective, so shedding load cannot raise the pass rate. A request for which \
         a bounded metric is undefined does not meet it either, unless the bound says `undefined-meets`. If no request \
-        failed, goodput = pass rate · request throughput.";
+        failed, goodput = pass rate · request throughput.\n\n\
+        Requests that the load abandons by its setting `cancel` are no failures, and not part of the pass rate: nobody knows \
+        whether they would have met the objective.";
     const READS: Reads = Reads::Verified;
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
@@ -164,10 +179,14 @@ impl TypedOperator for Goodput {
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let load = context.load(given.load.as_deref())?;
-        let (columns, mut rows) = (columns(), Vec::new());
-        for (at, cell) in &load.cells {
-            let cell = cell.get()?;
+        let (columns, mut made) = (columns(), Vec::new());
+        for (at, rows) in &load.cells {
+            let cell = rows.get()?;
             let timings = contract::timings(&cell);
+            let by_the_load = rows.abandons();
+            let is_abandoned =
+                |t: &&Timing<'_>| by_the_load && t.request.status == RequestStatus::Cancelled;
+            let abandoned = timings.iter().filter(is_abandoned).count();
             let ok: Vec<&Timing<'_>> = timings.iter().filter(|t| t.request.is_ok()).collect();
             let first = timings.iter().filter_map(|t| t.request.sent_ns).min();
             let last = timings.iter().filter_map(|t| t.request.done_ns).max();
@@ -190,6 +209,7 @@ impl TypedOperator for Goodput {
                 let attained = Attained {
                     bounds: bounds.join(" and "),
                     rows: timings.len(),
+                    abandoned,
                     ok: ok.len(),
                     met,
                     undefined,
@@ -197,7 +217,7 @@ impl TypedOperator for Goodput {
                 };
                 let measured = timings.iter().map(|t| t.row);
                 let lineage = spans(cell.requests_source(), measured);
-                rows.push(columns.row(key, &attained, lineage));
+                made.push(columns.row(key, &attained, lineage));
             }
         }
         let mut keys = load.axes.clone();
@@ -206,7 +226,7 @@ impl TypedOperator for Goodput {
             level: Level::Cell,
             keys,
             specs: columns.specs(),
-            rows,
+            rows: made,
             missing: load.missing.clone(),
         })
     }

@@ -313,7 +313,7 @@ impl TypedOperator for Mfu {
     type Made = Frame;
     const NAME: &'static str = "mfu";
     const SUMMARY: &'static str =
-        "Model FLOP utilisation: 2 · P · tokens per second ÷ the peak of the devices.";
+        "Model FLOP utilization: 2 · P · tokens per second ÷ the peak of the devices.";
     const SOURCE: &'static str = "\
         The formula is that of Chowdhery et al. (PaLM, 2022), Appendix B, for the forward pass only: 2 FLOP per \
         parameter and token, without the attention over the context. The peak is that of dense matrix products, \

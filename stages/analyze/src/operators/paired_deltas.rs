@@ -10,8 +10,9 @@ use statistics::Sample;
 use crate::columns::Columns;
 use crate::frame::{Bounds, Frame, Level, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator};
-use crate::operators::alike::Alike;
+use crate::operators::alike::{Alike, cells_behind};
 use crate::operators::comparison::position;
+use crate::operators::fairness::{Flattered, Losses};
 use crate::operators::pairs::{Pair, Sides, matched};
 use crate::operators::units::{LEVEL, Mean, Units, WHY, interval_columns};
 
@@ -129,7 +130,9 @@ impl TypedOperator for PairedDeltas {
     const SUMMARY: &'static str = "Delta (a − b) and ratio (a ÷ b) at every coordinate at which both sides were measured, over the units of replication.";
     const SOURCE: &'static str = "\
         Differences are a − b, and ratios are a ÷ b. Ratios are formed within each unit and averaged as logarithms. \
-        Each interval is for one ratio or delta alone. For a verdict within a family, use `paired-comparison`.";
+        Each interval is for one ratio or delta alone. For a verdict within a family, use `paired-comparison`.\n\n\
+        If one side [lost more cells](verdict-rules.md#lost-cells) than the other, by more than ten points, the end of the \
+        interval in its favour is null, or both if it is not known which values are better.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let specs = draft.columns(&given.from, &given.columns)?;
@@ -152,22 +155,45 @@ impl TypedOperator for PairedDeltas {
         let mut keyed: Vec<(Vec<Scalar>, &Pair)> =
             matched.pairs.iter().map(|pair| (key(pair), pair)).collect();
         keyed.sort_by(|a, b| contract::compare_all(&a.0, &b.0));
-        let columns = columns(&from.all_declared(names)?, pair);
+        let specs = from.all_declared(names)?;
+        let columns = columns(&specs, pair);
         let unit: Vec<usize> = (0..matched.keys.len())
             .filter(|i| units.axes().contains(&matched.keys[*i]))
             .collect();
         let label = |pair: &Pair| unit.iter().map(|at| pair.key[*at].clone()).collect();
+        let keys: Vec<String> = kept.iter().map(|k| matched.keys[*k].clone()).collect();
+        let cells = names.iter();
+        let cells = cells.map(|column| cells_behind(context, &given.from, column));
+        let cells: Vec<(&Frame, String)> = cells.collect::<Result<_, _>>()?;
+        let (a, b) = pair.labels();
+        // What is left of a side that lost cells may flatter it, as in a comparison.
+        let withhold = |key: &[Scalar], contrast: &mut Contrast| {
+            let behind = specs.iter().zip(&cells);
+            for (contrasted, (spec, (cells, name))) in contrast.columns.iter_mut().zip(behind) {
+                let sides = (&*pair.axis, [&*a, &*b]);
+                let losses = Losses::of(cells, sides, (&keys, key), (name, &units));
+                let Some((side, why)) = losses.flattered().zip(losses.words([&a, &b])) else {
+                    continue;
+                };
+                let findings = Flattered::side(side, &spec.name, spec.unit.as_deref());
+                let means = [&mut contrasted.mean, &mut contrasted.delta];
+                for mean in means.into_iter().flatten() {
+                    mean.withhold(findings, &why);
+                }
+            }
+        };
         let rows = keyed.chunk_by(|a, b| a.0 == b.0).map(|group| {
             let pairs: Vec<(Vec<Scalar>, &Pair)> =
                 group.iter().map(|(_, pair)| (label(pair), *pair)).collect();
             let used = pairs.iter().flat_map(|(_, pair)| pair.rows.concat());
-            let contrast = contrast(&pairs, names.len(), &units);
+            let mut contrast = contrast(&pairs, names.len(), &units);
+            withhold(&group[0].0, &mut contrast);
             columns.row(group[0].0.clone(), &contrast, spans(&given.from, used))
         });
         Ok(Frame {
             level: Level::Marginal,
             rows: rows.collect(),
-            keys: kept.iter().map(|k| matched.keys[*k].clone()).collect(),
+            keys: keys.clone(),
             specs: columns.specs(),
             missing: matched.missing.clone(),
         })

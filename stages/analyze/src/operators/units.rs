@@ -8,7 +8,7 @@ mod scale;
 mod together;
 
 use artifacts::Scalar;
-use contract::NotReplicated;
+use contract::{IntervalEnd, NotReplicated};
 use pipeline::Failure;
 pub(crate) use pipeline::design::BLOCK;
 use pipeline::suggest::remedy;
@@ -19,6 +19,7 @@ use statistics::{
 pub(crate) use self::scale::{Scale, short};
 pub(crate) use self::together::{Together, WHY, arithmetic_columns, interval_columns};
 use crate::frame::{Bounds, Frame};
+use crate::operators::fairness::Flattered;
 use crate::operators::resemblance::{Doubt, doubt_of_effects};
 
 /// The two-sided level of intervals that are not adjusted for a family.
@@ -179,6 +180,7 @@ impl Units {
             interval,
             arithmetic: None,
             constant,
+            withheld: None,
         };
         if mean.interval.is_ok() {
             let labels = units.iter().map(|(label, ..)| label.clone());
@@ -251,6 +253,8 @@ pub(crate) struct Mean {
     /// Whether at least three units have this same value, apart from rounding, as an efficiency has at its anchor. It
     /// then has no spread by definition.
     pub(crate) constant: bool,
+    /// The end of the interval that is withheld, and why.
+    withheld: Option<(IntervalEnd, String)>,
 }
 
 impl Mean {
@@ -298,6 +302,7 @@ impl Mean {
             interval: interval.map(within).map_err(|refusal| refusal.to_string()),
             arithmetic: (scale == Scale::Ratio).then(arithmetic).flatten(),
             constant,
+            withheld: None,
         })
     }
 
@@ -320,18 +325,45 @@ impl Mean {
         }
     }
 
+    /// Withholds the ends of the interval that would show a finding in favor of a side that lost cells. A mean that counts
+    /// without an interval, because nothing was replicated, no longer does.
+    pub(crate) fn withhold(&mut self, findings: Flattered, why: &str) {
+        let ends = [IntervalEnd::Lower, IntervalEnd::Upper];
+        let is_plain =
+            |why: &str| NotReplicated::read(why).is_some() || Refusal::says_no_spread(why);
+        match (&self.interval, ends.map(|end| findings.withholds(end))) {
+            (Ok(_), [true, false]) => self.withheld = Some((IntervalEnd::Lower, why.to_owned())),
+            (Ok(_), [false, true]) => self.withheld = Some((IntervalEnd::Upper, why.to_owned())),
+            (Err(own), _) if !is_plain(own) => {}
+            _ => self.interval = Err(why.to_owned()),
+        }
+    }
+
+    fn end(&self, which: IntervalEnd) -> Option<f64> {
+        let Interval { low, high } = self.interval.as_ref().ok()?;
+        let withheld = self.withheld.as_ref().is_some_and(|(end, _)| *end == which);
+        (!withheld).then_some(match which {
+            IntervalEnd::Lower => *low,
+            IntervalEnd::Upper => *high,
+        })
+    }
+
     pub(crate) fn low(&self) -> Option<f64> {
-        self.interval.as_ref().ok().map(|i| i.low)
+        self.end(IntervalEnd::Lower)
     }
 
     pub(crate) fn high(&self) -> Option<f64> {
-        self.interval.as_ref().ok().map(|i| i.high)
+        self.end(IntervalEnd::Upper)
     }
 
-    /// Explains why a mean has no interval; `None` for one that has. Without any value there is no mean either.
+    /// Explains why a mean lacks its interval or an end of it; `None` for one that has both. Without any value there is no mean
+    /// either.
     pub(crate) fn why(mean: Option<&Self>) -> Option<String> {
         match mean {
-            Some(mean) => mean.interval.as_ref().err().cloned(),
+            Some(mean) => {
+                let withheld = || mean.withheld.as_ref().map(|(_, why)| why.clone());
+                mean.interval.as_ref().err().cloned().or_else(withheld)
+            }
             None => Some(NO_VALUE.to_owned()),
         }
     }

@@ -30,6 +30,36 @@ fn a_curve_that_comes_back_over_the_threshold_is_reported() {
 }
 
 #[test]
+fn a_contest_without_values_does_not_blame_its_units() {
+    let rows = [
+        ("a", 1, None),
+        ("a", 2, None),
+        ("b", 1, None),
+        ("b", 2, None),
+    ];
+    let evidence = |parameters: &serde_json::Value, rows: &[(&str, i64, Option<f64>)]| {
+        let table = run("ranking", parameters, grid(rows));
+        column(&table, &["a"], "evidence").to_string()
+    };
+    let parameters =
+        json!({"from": "t", "among": "side", "column": "y", "better": "higher", "unit": ["n"]});
+    assert_eq!(
+        evidence(&parameters, &rows),
+        "no test: no contender has a value of y"
+    );
+    let one = [
+        ("a", 1, Some(1.0)),
+        ("a", 2, None),
+        ("b", 1, None),
+        ("b", 2, None),
+    ];
+    assert_eq!(
+        evidence(&parameters, &one),
+        "no test: of 2 contenders, only a has a value of y"
+    );
+}
+
+#[test]
 fn equal_values_share_a_rank_and_near_ones_are_named() {
     let rows = [
         ("a", 1, Some(100.0)),

@@ -1,17 +1,18 @@
 //! Chooses the next level to probe, and decides when the search ends.
 //!
 //! Levels double from the lowest until one is missed. Then the bracket is halved (in the middle for clients, at the
-//! geometric mean for rates) until it is narrow enough. Each level is judged by the 95 % Wilson interval of its share
-//! of good requests: kept if the interval is at or above the required share, missed if it is below. The requests of a
-//! wave of clients count as fewer independent ones (`share`). A level begins with the fewest requests that can show it
-//! kept (if all are good), but at least a quarter of those allowed, and for a rate at least as many as show an overload.
-//! While the interval contains the required share, as many again are sent, until those allowed are spent. Then the share
-//! itself decides. The number of requests is therefore bounded, and the search ends by itself.
+//! geometric mean for rates) until it is narrow enough. Each level is judged by the interval of its share of good
+//! requests: kept if the interval is at or above the required share, missed if it is below. Requests that resemble each
+//! other count as fewer independent ones (`share`). A level begins with a quarter of the requests allowed (half or all of
+//! them if a quarter could not show it kept), and for a rate with at least as many as show an overload. While the interval
+//! contains the required share, as many again are sent, until those allowed are spent. The looks at a level share the
+//! chance of a wrong decision. At the end, the share itself decides. The number of requests is therefore bounded, and the
+//! search ends by itself.
 
 use std::fmt;
 
 use super::overload::{Overload, Undecided};
-use super::share::{Judged, fewest, independent, wilson};
+use super::share::{Judged, first_look, independent, interval};
 use contract::ProbeVerdict;
 
 /// A level of load.
@@ -132,7 +133,7 @@ pub struct Probe {
     pub tried: Tried,
     /// The result pooled with earlier probes of the level, except those that were too short.
     pub pooled: Pooled,
-    /// The Wilson interval of the pooled share of good requests.
+    /// The interval of the pooled share of good requests, at the level of this look.
     pub interval: (f64, f64),
     /// The verdict over the level so far.
     pub verdict: ProbeVerdict,
@@ -255,11 +256,10 @@ fn judge<E>(
     };
     // The judged requests of the probes that were long enough.
     let mut so_far: Vec<Vec<Judged>> = Vec::new();
-    let mut judged = fewest(attainment)
-        .max(requests / 4)
-        .min(requests)
-        .max(least);
+    let mut judged = first_look(requests, attainment).max(least);
     let mut next = with_warm_in(judged, warm_in_s);
+    // The requests of the looks before, without those that were too short.
+    let mut looked = 0;
     loop {
         let number = probes.len() + 1;
         let tried = probe(number, level, next)?;
@@ -268,7 +268,8 @@ fn judge<E>(
         let short = rate > 0.0 && (arrivals_s - tried.warm_in_s - overload.needed_s) * rate <= -1.0;
         so_far.push(tried.judged.clone());
         let pooled = Pooled::of(level, &so_far);
-        let interval = wilson(pooled.share(), pooled.independent);
+        let new = pooled.requests.min(allowed).saturating_sub(looked);
+        let interval = interval((pooled.share(), pooled.independent), (new, allowed));
         let spent =
             allowed.saturating_sub(pooled.requests) < least.max(1) || tried.judged.is_empty();
         let (verdict, by_share) = if interval.1 < attainment {
@@ -314,6 +315,7 @@ fn judge<E>(
                 if short {
                     so_far.pop();
                 } else {
+                    looked = pooled.requests;
                     judged = pooled.requests.min(allowed - pooled.requests).max(least);
                 }
                 next = with_warm_in(judged, warm_in_s);

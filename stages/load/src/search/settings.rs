@@ -1,11 +1,13 @@
 //! The settings of a search.
 
+use artifacts::counted;
 use pipeline::language::settings::percent_of_share;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bisect::{Level, Rules};
 use super::overload::Overload;
+use super::share::fewest;
 use crate::arrival::{Arrival, ClosedLoop, Gamma, Rate};
 use crate::span::TimeSpan;
 use crate::summary::Slo;
@@ -119,6 +121,19 @@ impl Search {
             requests: requests.max(1),
             overload,
         }
+    }
+
+    /// Warns if no interval can show a level kept with at most this many requests, so that only the share decides.
+    pub fn warning(&self, requests: u64) -> Option<String> {
+        let fewest = fewest(self.attainment);
+        (requests < fewest).then(|| {
+            format!(
+                "{} at a level are too few for an interval to keep it (attainment {} %), so the share alone decides: allow \
+                 {fewest} or more",
+                counted(requests, "request"),
+                percent_of_share(self.attainment)
+            )
+        })
     }
 
     /// Returns the problem with the settings: the key, a message and the remedy.

@@ -1,15 +1,17 @@
 //! The share of good requests at a level, and how exactly it is known.
 //!
 //! In a closed loop, so many consecutive requests as there are clients are a *wave*. They share the server's batches, so
-//! their latencies resemble each other, and many requests may say little more than one. The interval of the share
-//! therefore counts them as fewer independent ones. At a rate, neighbours meet the same queue, and resemble each other, too.
+//! their latencies resemble each other, and many requests may say little more than one. The same holds for waves one after
+//! the other. The interval of the share therefore counts requests as fewer independent ones. At a rate, neighbours meet the
+//! same queue, and resemble each other, too.
 
-use statistics::{Refusal, effective_size, effective_size_in_groups};
+use statistics::{Refusal, effective_size, effective_size_of_waves, share_interval_of};
 
 use super::bisect::Level;
 
-/// The two-sided 95 % quantile of the standard normal distribution.
-const Z: f64 = 1.959_963_984_540_054;
+/// The chance that an interval decides wrongly about a level whose share is exactly the required one, over all looks at it:
+/// half of it for each direction.
+const ALPHA: f64 = 0.05;
 
 /// A judged request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,35 +22,52 @@ pub(crate) struct Judged {
     pub(crate) strain: Option<f64>,
 }
 
-/// Returns the 95 % interval of a share of which `n` independent trials are known (Wilson 1927); (0, 1) without trials.
-pub(crate) fn wilson(share: f64, n: f64) -> (f64, f64) {
-    if n <= 0.0 {
+/// Returns the interval of a share of which `n` independent trials are known (Clopper & Pearson 1934), for a look at so many
+/// new requests of those allowed at a level; (0, 1) without trials. The looks divide [`ALPHA`] in proportion to their new
+/// requests, so the chance of a wrong decision over all looks is at most `ALPHA` (Bonferroni), however many there are.
+pub(super) fn interval((share, n): (f64, f64), (new, allowed): (u64, u64)) -> (f64, f64) {
+    if n <= 0.0 || new == 0 {
         return (0.0, 1.0);
     }
-    let middle = share + Z * Z / (2.0 * n);
-    let half = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
-    let scale = 1.0 + Z * Z / n;
-    (
-        ((middle - half) / scale).max(0.0),
-        ((middle + half) / scale).min(1.0),
-    )
+    let ends = share_interval_of(share * n, n, 1.0 - spent(new, allowed));
+    (ends.low, ends.high)
 }
 
-/// Returns the fewest requests after which a level can be kept, if all of them are good and independent.
+/// The part of [`ALPHA`] for a look at this many new requests.
+fn spent(new: u64, allowed: u64) -> f64 {
+    ALPHA * (new as f64 / allowed.max(1) as f64).min(1.0)
+}
+
+/// Returns whether a look at this many requests, the first at a level, can show it kept: if all are good and independent.
+fn can_show(requests: u64, allowed: u64, attainment: f64) -> bool {
+    let tail = spent(requests, allowed) / 2.0;
+    tail.powf(1.0 / requests.max(1) as f64) >= attainment
+}
+
+/// Returns the requests of the first look at a level: a quarter, half or all of those allowed, the fewest that can show it kept.
+pub(super) fn first_look(allowed: u64, attainment: f64) -> u64 {
+    let parts = [4, 2].map(|parts| allowed.div_ceil(parts));
+    let mut parts = parts.into_iter();
+    parts
+        .find(|requests| can_show(*requests, allowed, attainment))
+        .unwrap_or(allowed)
+}
+
+/// Returns the fewest requests with which an interval can show a level kept, if all of them are good and independent.
 pub(super) fn fewest(attainment: f64) -> u64 {
-    (Z * Z * attainment / (1.0 - attainment)).ceil() as u64
+    ((ALPHA / 2.0).ln() / attainment.ln()).ceil() as u64
 }
 
 /// Returns the number of independent requests that the judged requests of a level's probes are worth for the share of
 /// good ones: the smaller of the effective sizes of "good or not" and of the strains. The strains show that requests share their
 /// fate also where all are good.
 ///
-/// For clients, the requests of a wave resemble each other. A single wave shows nothing, and counts as one request. For rates,
-/// each request resembles those before it, because the queue is the same.
+/// For clients, the requests of a wave resemble each other, and each wave resembles those before it. A single wave shows nothing,
+/// and counts as one request. For rates, each request resembles those before it, because the queue is the same.
 pub(super) fn independent(level: Level, probes: &[Vec<Judged>]) -> f64 {
     let n: usize = probes.iter().map(Vec::len).sum();
-    if n == 0 || level == Level::Clients(1) {
-        return n as f64;
+    if n == 0 {
+        return 0.0;
     }
     let good = |one: &Judged| Some(f64::from(u8::from(one.good)));
     // Requests without an answer have no strain, so there may be fewer values, or none.
@@ -60,8 +79,9 @@ pub(super) fn independent(level: Level, probes: &[Vec<Judged>]) -> f64 {
                     .iter()
                     .flat_map(|p| p.chunks(clients.max(1) as usize));
                 let waves = waves.map(|wave| wave.iter().filter_map(value).collect());
-                let size = effective_size_in_groups(&[waves.collect()])?;
-                Some(size.size / size.n as f64)
+                let waves: Vec<Vec<f64>> = waves.collect();
+                let valued: usize = waves.iter().map(Vec::len).sum();
+                Some(effective_size_of_waves(waves)? / valued as f64)
             };
             match in_waves(&good) {
                 None => return 1.0,
@@ -128,21 +148,47 @@ mod tests {
     }
 
     #[test]
-    fn wilsons_interval_is_the_published_one() {
-        // Newcombe 1998, table I: 81 of 263, 15 of 148, 0 of 20, 1 of 29.
+    fn the_interval_of_a_single_look_is_the_published_one() {
+        // Newcombe 1998, table I, method 5: 81 of 263, 15 of 148, 0 of 20, 1 of 29.
         for ((good, n), (lower, upper)) in [
-            ((81.0, 263.0), (0.2553, 0.3662)),
-            ((15.0, 148.0), (0.0624, 0.1605)),
-            ((0.0, 20.0), (0.0000, 0.1611)),
-            ((1.0, 29.0), (0.0061, 0.1718)),
+            ((81.0, 263.0), (0.2527, 0.3676)),
+            ((15.0, 148.0), (0.0578, 0.1617)),
+            ((0.0, 20.0), (0.0000, 0.1684)),
+            ((1.0, 29.0), (0.0009, 0.1776)),
         ] {
-            let interval = wilson(good / n, n);
+            let interval = interval((good / n, n), (7, 7));
             assert!(
                 (interval.0 - lower).abs() < 5e-5 && (interval.1 - upper).abs() < 5e-5,
                 "{good}/{n}: {interval:?}"
             );
         }
-        assert_eq!(wilson(0.0, 0.0), (0.0, 1.0));
+        assert_eq!(interval((0.0, 0.0), (7, 7)), (0.0, 1.0));
+        assert_eq!(interval((0.5, 10.0), (0, 7)), (0.0, 1.0));
+    }
+
+    #[test]
+    fn a_level_begins_with_the_fewest_parts_that_can_show_it_kept() {
+        for (allowed, attainment, first) in [
+            (400, 0.95, 100),
+            (200, 0.95, 100),
+            (100, 0.95, 100),
+            (400, 0.99, 400),
+            (2000, 0.99, 1000),
+            (2400, 0.99, 600),
+            (100, 0.99, 100),
+            (1, 0.5, 1),
+        ] {
+            assert_eq!(
+                first_look(allowed, attainment),
+                first,
+                "{allowed} {attainment}"
+            );
+        }
+        assert_eq!((fewest(0.95), fewest(0.99)), (72, 368));
+        for allowed in [71, 72] {
+            let (lower, _) = interval((1.0, allowed as f64), (allowed, allowed));
+            assert_eq!(lower >= 0.95, allowed >= fewest(0.95), "{allowed}: {lower}");
+        }
     }
 
     #[test]
@@ -172,6 +218,9 @@ mod tests {
             independent(Level::Clients(1), std::slice::from_ref(&ten)),
             10.0
         );
+        // Few requests of one client show no dependence.
+        let rising = judged(&[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]);
+        assert_eq!(independent(Level::Clients(1), &[rising]), 7.0);
         assert_eq!(independent(Level::Rate(4.0), &[ten]), 10.0);
         assert_eq!(independent(Level::Clients(4), &[]), 0.0);
     }
@@ -207,10 +256,16 @@ mod tests {
         };
         let size = independent(Level::Clients(4), &[vec![failed; 40]]);
         assert_eq!(size, 40.0);
-        // Whole waves that fail.
+        // Whole waves that fail: in turn, and all of them at the end.
+        let good = || judged(&[0.5; 4]);
+        let turns: Vec<Judged> = (0..5)
+            .flat_map(|_| [good(), vec![failed; 4]].concat())
+            .collect();
+        let size = independent(Level::Clients(4), &[turns]);
+        assert!((size - 10.0).abs() < 1e-9, "{size}");
         let mut waves = judged(&[0.5; 20]);
         waves.extend(vec![failed; 20]);
         let size = independent(Level::Clients(4), &[waves]);
-        assert!((size - 10.0).abs() < 1e-9, "{size}");
+        assert!(size < 4.0, "{size}");
     }
 }

@@ -58,6 +58,13 @@ pub(crate) fn run(
             ..failure.observed(observations, warnings)
         });
     }
+    let requests = settings.requests.unwrap_or(1);
+    warnings.extend(
+        settings
+            .search
+            .as_ref()
+            .and_then(|search| search.warning(requests)),
+    );
     warnings.extend(outcome.undecided.map(|undecided| undecided.to_string()));
     match (outcome.kept, outcome.missed) {
         (None, Some(missed)) => warnings.push(format!("the bounds are missed already at {missed}")),

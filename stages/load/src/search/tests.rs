@@ -335,10 +335,31 @@ fn an_interval_rarely_decides_wrongly_where_requests_share_a_queue() {
     assert!(easy > 0.9 && hard > 0.9, "{easy} {hard}");
 }
 
-/// Returns the shares of 500 searches at one level that keep it, and that miss it, by the interval. The requests run in
-/// batches of 32. Of the variance of a latency, the share `alike` is that of its batch. The bound is the quantile
+/// The waves of a closed loop.
+#[derive(Clone, Copy, Debug)]
+struct Waves {
+    clients: u32,
+    /// The share of the variance of a latency that is that of its wave.
+    alike: f64,
+    /// The correlation of neighbouring waves.
+    rho: f64,
+    /// The most requests at a level.
+    requests: u64,
+    /// The share of requests that must be good.
+    attainment: f64,
+}
+
+/// Returns the shares of 500 searches at one level that keep it, and that miss it, by the interval. The bound is the quantile
 /// `margin` of a standard normal distribution.
-fn verdicts_of_waves(level: Level, alike: f64, margin: f64) -> (f64, f64) {
+fn verdicts_of_waves(waves: Waves, margin: f64) -> (f64, f64) {
+    let Waves {
+        clients,
+        alike,
+        rho,
+        requests,
+        attainment,
+    } = waves;
+    let level = Level::Clients(clients);
     let normal = |rng: &mut rand_chacha::ChaCha8Rng| {
         let (a, b): (f64, f64) = (rng.random(), rng.random());
         (-2.0 * (1.0 - a).ln()).sqrt() * (std::f64::consts::TAU * b).cos()
@@ -347,12 +368,12 @@ fn verdicts_of_waves(level: Level, alike: f64, margin: f64) -> (f64, f64) {
     for seed in 0..500 {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
         let mut server = |_: usize, level: Level, requests: u64| -> Result<Tried, Never> {
-            let mut wave = 0.0;
+            let mut wave = normal(&mut rng);
             let seen = (0..requests).map(|i| {
-                if i % 32 == 0 {
-                    wave = alike.sqrt() * normal(&mut rng);
+                if i % u64::from(clients) == 0 {
+                    wave = rho * wave + (1.0 - rho * rho).sqrt() * normal(&mut rng);
                 }
-                let latency = wave + (1.0 - alike).sqrt() * normal(&mut rng);
+                let latency = alike.sqrt() * wave + (1.0 - alike).sqrt() * normal(&mut rng);
                 let strain = (0.1 * (latency - margin)).exp();
                 let judged = Judged {
                     good: strain <= 1.0,
@@ -362,8 +383,8 @@ fn verdicts_of_waves(level: Level, alike: f64, margin: f64) -> (f64, f64) {
             });
             Ok(Tried::at(level, seen.collect()))
         };
-        let rules = timeless(0.95, 400);
-        let (outcome, Ok(())) = bisect((level, 32.0), &rules, &mut server, &mut |_| {});
+        let rules = timeless(attainment, requests);
+        let (outcome, Ok(())) = bisect((level, level.number()), &rules, &mut server, &mut |_| {});
         let last = outcome.probes.last().unwrap();
         kept += u32::from(!last.by_share && last.verdict == ProbeVerdict::Kept);
         missed += u32::from(!last.by_share && last.verdict == ProbeVerdict::Missed);
@@ -375,15 +396,91 @@ fn verdicts_of_waves(level: Level, alike: f64, margin: f64) -> (f64, f64) {
 fn an_interval_rarely_decides_wrongly_where_the_requests_of_a_wave_share_their_fate() {
     // Bounds that 0.90 and 0.98 of the requests meet; 0.95 must.
     let (of_90, of_98) = (1.281_552, 2.053_749);
-    let clients = Level::Clients(32);
+    let waves = |alike: f64| Waves {
+        clients: 32,
+        alike,
+        rho: 0.0,
+        requests: 400,
+        attainment: 0.95,
+    };
     for alike in [0.0, 0.5, 1.0] {
-        let (kept, _) = verdicts_of_waves(clients, alike, of_90);
-        let (_, missed) = verdicts_of_waves(clients, alike, of_98);
+        let (kept, _) = verdicts_of_waves(waves(alike), of_90);
+        let (_, missed) = verdicts_of_waves(waves(alike), of_98);
         assert!(kept <= 0.02 && missed <= 0.1, "{alike}: {kept} {missed}");
     }
     // A level that is far from the bound is still decided by the interval.
-    assert!(verdicts_of_waves(clients, 0.0, 3.1).0 > 0.95);
-    assert!(verdicts_of_waves(clients, 0.5, 0.0).1 > 0.95);
+    assert!(verdicts_of_waves(waves(0.0), 3.1).0 > 0.95);
+    assert!(verdicts_of_waves(waves(0.5), 0.0).1 > 0.95);
+}
+
+#[test]
+fn an_interval_rarely_decides_wrongly_where_waves_resemble_their_neighbours() {
+    let (of_90, of_98) = (1.281_552, 2.053_749);
+    let mut all = Vec::new();
+    for (clients, alike, rho, requests) in [
+        (1, 1.0, 0.8, 400),
+        (1, 1.0, 0.95, 400),
+        (1, 1.0, 0.95, 2000),
+        (4, 0.5, 0.9, 400),
+        (4, 1.0, 0.9, 400),
+        (4, 1.0, 0.9, 2000),
+    ] {
+        let waves = Waves {
+            clients,
+            alike,
+            rho,
+            requests,
+            attainment: 0.95,
+        };
+        let kept = verdicts_of_waves(waves, of_90).0;
+        let missed = verdicts_of_waves(waves, of_98).1;
+        all.push((waves, kept, missed));
+    }
+    assert!(
+        all.iter()
+            .all(|(_, kept, missed)| *kept <= 0.05 && *missed <= 0.1),
+        "{all:?}"
+    );
+}
+
+#[test]
+fn the_looks_at_a_level_err_together_in_at_most_five_percent() {
+    // Exactly the share that must be good.
+    let mut all = Vec::new();
+    for (attainment, requests, margin) in [
+        (0.95, 400, 1.644_854),
+        (0.9, 400, 1.281_552),
+        (0.9, 100, 1.281_552),
+        (0.99, 100, 2.326_348),
+        (0.99, 1600, 2.326_348),
+    ] {
+        let waves = Waves {
+            clients: 1,
+            alike: 0.0,
+            rho: 0.0,
+            requests,
+            attainment,
+        };
+        let (kept, missed) = verdicts_of_waves(waves, margin);
+        all.push((attainment, requests, kept, missed));
+    }
+    assert!(
+        all.iter().all(|(_, _, kept, missed)| kept + missed <= 0.06),
+        "{all:?}"
+    );
+}
+
+#[test]
+fn too_few_requests_to_keep_a_level_by_the_interval_get_a_warning() {
+    let search: Search =
+        serde_json::from_value(json!({"up-to": 8, "bounds": {"ttft-ms": 9}, "attainment": 0.99}))
+            .unwrap();
+    assert_eq!(
+        search.warning(100).unwrap(),
+        "100 requests at a level are too few for an interval to keep it (attainment 99 %), so the share alone decides: allow \
+         368 or more"
+    );
+    assert_eq!(search.warning(368), None);
 }
 
 /// A search for a TTFT bound over the rate or clients of `arrival`.

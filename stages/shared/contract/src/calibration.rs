@@ -36,11 +36,11 @@ crate::table! {
         level_requests: i64 ["requests"],
         /// of these, answered within every bound
         level_good: i64 ["requests"],
-        /// independent requests that `level_requests` are worth: fewer if those of a wave of clients, or those that meet one queue, share their fate
+        /// independent requests that `level_requests` are worth: fewer if those of a wave of clients, neighbouring waves, or those that meet one queue, share their fate
         level_independent: f64 ["requests"],
-        /// 95 % Wilson interval of level_good ÷ level_requests with `level_independent` requests: lower end
+        /// interval of level_good ÷ level_requests with `level_independent` requests (Clopper & Pearson); all looks at a level together err in at most 5 %: lower end
         lower: f64 ["1"],
-        /// 95 % Wilson interval of level_good ÷ level_requests with `level_independent` requests: upper end
+        /// the same interval: upper end
         upper: f64 ["1"],
         /// `undecided`: more requests followed at the level, or the search ended
         verdict: ProbeVerdict,

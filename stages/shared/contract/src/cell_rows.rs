@@ -228,10 +228,32 @@ impl CellRows {
         }
     }
 
+    /// Returns whether clients sent the requests in turn, as in a closed loop, instead of at moments of a schedule. The row about
+    /// the cell decides before its requests, because those of other tools name no client. Returns `None` if neither says.
+    pub fn is_closed_loop(&self) -> Option<bool> {
+        let about = self.cell.as_ref();
+        let has = |column: &str| about.is_some_and(|cell| cell.number(column).is_some());
+        let in_turn = ["closed-loop", "sequential"];
+        match about.and_then(|cell| cell.text("arrival")) {
+            _ if has("clients") => Some(true),
+            Some(arrival) => Some(in_turn.contains(&arrival)),
+            None if has("rate") => Some(false),
+            None if self.measured().any(|r| r.client_id.is_some()) => Some(true),
+            None if self.measured().any(|r| r.scheduled_ns.is_some()) => Some(false),
+            None => None,
+        }
+    }
+
     /// Returns the measured requests, in the order of the rows.
     pub fn measured(&self) -> impl Iterator<Item = &Request> {
         self.requests.iter().filter(|r| r.is_measured())
     }
+}
+
+/// Returns whether a load with these parameters abandons requests on purpose, by its setting `cancel`.
+pub fn abandons(parameters: &serde_json::Value) -> bool {
+    let cancel = &parameters["cancel"];
+    cancel.is_object() && cancel["share"].as_f64() != Some(0.0)
 }
 
 /// Makes the error for a table of a load cell that cannot be read.

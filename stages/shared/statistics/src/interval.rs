@@ -1,7 +1,7 @@
 //! The t interval of a mean.
 
 use crate::bootstrap::Interval;
-use crate::distribution::{binomial_cdf, root, student_critical};
+use crate::distribution::{beta_share, root, student_critical};
 use crate::sample::Sample;
 
 /// A confidence interval of a mean with Student's t.
@@ -41,21 +41,32 @@ pub fn t_interval(sample: &Sample, level: f64) -> Option<TInterval> {
 /// # Panics
 /// If `level` is not strictly between 0 and 1, or `part` is above `whole`.
 pub fn share_interval(part: u64, whole: u64, level: f64) -> Interval {
+    share_interval_of(part as f64, whole as f64, level)
+}
+
+/// As [`share_interval`], for numbers of independent things that need not be whole, as an effective number is. Nothing is
+/// known of a whole of 0.
+///
+/// # Panics
+/// If `level` is not strictly between 0 and 1, or `part` is not between 0 and `whole`.
+pub fn share_interval_of(part: f64, whole: f64, level: f64) -> Interval {
     assert!(
-        level > 0.0 && level < 1.0 && part <= whole,
+        level > 0.0 && level < 1.0 && part >= 0.0 && part <= whole,
         "a part of a whole and a level between 0 and 1, got {part} of {whole} and {level}"
     );
     let tail = (1.0 - level) / 2.0;
     Interval {
-        low: match part {
-            0 => 0.0,
-            _ => root(0.0, 1.0, |p| {
-                tail - (1.0 - binomial_cdf(part - 1, whole, p))
+        low: match part > 0.0 {
+            true => root(0.0, 1.0, |p| {
+                tail - (1.0 - beta_share(whole - part + 1.0, part, 1.0 - p))
             }),
+            false => 0.0,
         },
-        high: match part == whole {
-            true => 1.0,
-            false => root(0.0, 1.0, |p| binomial_cdf(part, whole, p) - tail),
+        high: match part < whole {
+            true => root(0.0, 1.0, |p| {
+                beta_share(whole - part, part + 1.0, 1.0 - p) - tail
+            }),
+            false => 1.0,
         },
     }
 }
@@ -81,5 +92,17 @@ mod tests {
                 "{part} of {whole}: {ours:?}"
             );
         }
+        // scipy.stats.beta.ppf(0.025, 4.5, 8.75), ppf(0.975, 5.5, 7.75)
+        let between = share_interval_of(4.5, 12.25, 0.95);
+        assert!(
+            (between.low - 0.121_708_139_219).abs() < 1e-9,
+            "{between:?}"
+        );
+        assert!(
+            (between.high - 0.678_176_112_965).abs() < 1e-9,
+            "{between:?}"
+        );
+        let nothing = share_interval_of(0.0, 0.0, 0.95);
+        assert_eq!((nothing.low, nothing.high), (0.0, 1.0));
     }
 }

@@ -91,6 +91,40 @@ pub fn launch_quantile(
     })
 }
 
+/// Returns quantiles of requests over launches, with equal weight for each launch that has requests: type 7 of Hyndman & Fan
+/// (1996), in which a value is as wide as its share of its launch. If all launches have equally many requests, they are
+/// those of all requests together. Empty without requests. Values that are not finite give no meaningful result.
+pub fn quantiles_of_launches(launches: &[Vec<f64>], probabilities: &[f64]) -> Vec<f64> {
+    let launches = launches.iter().filter(|launch| !launch.is_empty());
+    let share = |launch: &'_ Vec<f64>| 1.0 / launch.len() as f64;
+    let values = launches.flat_map(|launch| launch.iter().map(move |v| (*v, share(launch))));
+    let mut values: Vec<(f64, f64)> = values.collect();
+    values.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    // Each value lies at the middle of its share.
+    let mut end = 0.0;
+    let middle = |(value, share): (f64, f64)| {
+        end += share;
+        (value, end - share / 2.0)
+    };
+    let places: Vec<(f64, f64)> = values.into_iter().map(middle).collect();
+    let (Some((_, first)), Some((_, last))) = (places.first(), places.last()) else {
+        return Vec::new();
+    };
+    let quantile = |p: &f64| {
+        let place = first + p * (last - first);
+        let above = places.partition_point(|(_, at)| *at < place);
+        let (high, above_at) = places[above.min(places.len() - 1)];
+        let (low, below_at) = places[above.saturating_sub(1)];
+        match above_at > below_at {
+            true => {
+                low + (high - low) * ((place - below_at) / (above_at - below_at)).clamp(0.0, 1.0)
+            }
+            false => high,
+        }
+    };
+    probabilities.iter().map(quantile).collect()
+}
+
 /// Returns the share of each launch's requests up to the quantile of probability `p` of all requests: the values whose
 /// spread decides the interval of [`launch_quantile`]. Empty if a launch has no requests.
 pub fn shares_at_quantile(launches: &[Vec<f64>], p: f64) -> Vec<f64> {
@@ -269,6 +303,33 @@ mod tests {
                 "{p}: {quantile:?}"
             );
         }
+    }
+
+    #[test]
+    fn quantiles_of_launches_weigh_launches_and_not_requests() {
+        let alike = launches(5, 200);
+        let all = Sample::new(alike.concat()).unwrap();
+        for (p, quantile) in [0.01, 0.5, 0.9, 0.99]
+            .into_iter()
+            .zip(quantiles_of_launches(&alike, &[0.01, 0.5, 0.9, 0.99]))
+        {
+            assert!((quantile - all.quantile(p)).abs() < 1e-9, "{p}: {quantile}");
+        }
+        // Thirty times as many requests of the last launch change nothing, and neither does an empty launch.
+        let mut unlike = alike.clone();
+        unlike[4] = alike[4].repeat(30);
+        unlike.push(Vec::new());
+        for (alike, unlike) in quantiles_of_launches(&alike, &[0.5, 0.9])
+            .iter()
+            .zip(quantiles_of_launches(&unlike, &[0.5, 0.9]))
+        {
+            assert!((alike - unlike).abs() <= 0.5, "{alike} {unlike}");
+        }
+        assert_eq!(
+            quantiles_of_launches(&[vec![3.0]], &[0.0, 0.5, 1.0]),
+            [3.0; 3]
+        );
+        assert!(quantiles_of_launches(&[Vec::new()], &[0.5]).is_empty());
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub use change_points::{Changes, LEAST_FOR_A_CHANGE, Segment, changes, segments}
 pub use correlation::{Correlation, CorrelationKind, correlation};
 pub use dependence::{
     BatchMeans, EffectiveSize, GroupedSize, batch_means, effective_size, effective_size_in_groups,
-    effective_size_of_quantile, in_groups, warm_up_end,
+    effective_size_of_quantile, effective_size_of_waves, in_groups, warm_up_end,
 };
 pub use dip::{Dip, dip_test};
 pub use distribution::{normal_quantile, poisson_upper, student_critical, student_two_sided};
@@ -66,12 +66,12 @@ pub use fit::{Fit, FitError, Model, fit};
 pub use friedman::{Friedman, friedman};
 pub use hodges_lehmann::hodges_lehmann;
 pub use interaction::opposite_directions;
-pub use interval::{TInterval, share_interval, t_interval};
+pub use interval::{TInterval, share_interval, share_interval_of, t_interval};
 pub use jackknife::{RatioOfSums, jackknife, ratio_of_sums};
 pub use kruskal::{KruskalWallis, kruskal_wallis};
 pub use launches::{
     LaunchQuantile, Resampling, bootstrap_t, hierarchical_bootstrap, launch_quantile,
-    shares_at_quantile,
+    quantiles_of_launches, shares_at_quantile,
 };
 pub use linearised::{Linearisation, fit_linearised};
 pub use max_t::{MaxT, max_t};

@@ -32,8 +32,7 @@ impl TypedGate for RowStatus {
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |cell, rows| {
-            let cancel = &cell.input.parameters["cancel"];
-            let abandons = cancel.is_object() && cancel["share"].as_f64() != Some(0.0);
+            let abandons = contract::abandons(&cell.input.parameters);
             let total = rows.measured().count();
             let other: Vec<_> = rows.measured().filter(|r| !r.is_ok()).collect();
             let is_declared = |r: &&Request| abandons && r.status == RequestStatus::Cancelled;

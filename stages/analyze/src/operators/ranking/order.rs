@@ -1,7 +1,8 @@
 //! The order of a contest's contenders: ranks, ties, and which differences the evidence shows.
 
 use contract::Better;
-use statistics::{friedman, kruskal_wallis, mid_ranks};
+use contract::uneven::counts_of;
+use statistics::{friedman, kruskal_wallis, least_for_quantile, mid_ranks};
 
 use super::Parameters;
 use super::columns::{Contender, Place, Shown};
@@ -9,7 +10,7 @@ use super::contest::{Contest, Entry};
 use crate::columns::Columns;
 use crate::frame::{Frame, Row};
 use crate::operators::family::Adjusted;
-use crate::operators::units::Units;
+use crate::operators::units::{LEVEL, Units};
 use crate::surroundings::{OutOfTurn, Unlike};
 
 /// Two contenders and the test between them.
@@ -45,7 +46,16 @@ impl Evidence<'_> {
     }
 
     /// Names the family of tests, or says why there are none, with the first reason that limits a distinction.
-    fn words(&self, contest: &Contest, units: &Units, dependence: Option<String>) -> String {
+    fn words(
+        &self,
+        contest: &Contest,
+        column: &str,
+        units: &Units,
+        dependence: Option<String>,
+    ) -> String {
+        if let Some(without) = without_values(contest, column) {
+            return without;
+        }
         let mut pairs = self.pairs.iter();
         let family = pairs.find_map(|(_, _, adjusted)| adjusted.family.as_ref());
         let tests = match family {
@@ -74,6 +84,30 @@ impl Evidence<'_> {
         .collect();
         parts.join("; ")
     }
+}
+
+/// Explains that there is nothing to test: fewer than two contenders have a value. `None` if two have one, or if there are
+/// not even two.
+fn without_values(contest: &Contest, column: &str) -> Option<String> {
+    let all = contest.contenders.len();
+    let mut valued = contest.contenders.iter().filter(|c| c.value.is_some());
+    let (first, second) = (valued.next(), valued.next());
+    if all < 2 || second.is_some() {
+        return None;
+    }
+    let inner = |(_, p): &(String, f64)| *p > 0.0 && *p < 1.0;
+    let quantile = counts_of(column).filter(inner);
+    let least = quantile.map(|(_, p)| least_for_quantile(p, LEVEL));
+    let why = least.map_or_else(String::new, |least| {
+        format!("; a cell has one from {least} values on, which bound the quantile")
+    });
+    Some(match first {
+        None => format!("no test: no contender has a value of {column}{why}"),
+        Some(one) => format!(
+            "no test: of {all} contenders, only {} has a value of {column}{why}",
+            one.label
+        ),
+    })
 }
 
 /// The contenders of a contest that have a value, in order. Values are turned so that larger is worse.
@@ -226,7 +260,7 @@ pub(super) fn rows(
     let kruskal_p = groups.and_then(|groups| Some(kruskal_wallis(&groups).ok()?.p));
     let (champions, words) = (
         order.champions(),
-        evidence.words(contest, units, dependence),
+        evidence.words(contest, &given.column, units, dependence),
     );
     let row = |(i, entry): (usize, &Entry)| {
         let contender = Contender {

@@ -10,7 +10,8 @@ use crate::frame::{Bounds, Frame, Spec};
 use crate::operators::resemblance::{doubt_of_effects, groupings, nested, shared};
 
 /// The description of the columns with the reason for a withheld interval.
-pub(crate) const WHY: &str = "why the interval is withheld; null if there is one";
+pub(crate) const WHY: &str =
+    "why the interval, or an end of it, is withheld; null if both ends are there";
 
 /// Rows pooled over axes, including the unit axes.
 pub(crate) struct Together {
