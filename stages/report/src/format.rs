@@ -4,7 +4,8 @@
 //!
 //! | format | gives | unit of the column |
 //! |---|---|---|
-//! | (empty) | whole numbers in full, others to four significant digits, text as it is, yes/no | any |
+//! | (empty) | whole numbers in full, others to four significant digits, text as it is, yes/no; of a label, all digits | any |
+//! | `label` | a label of an axis: all digits of a number and no more | any |
 //! | `,`, `+` | as above, with commas between thousands, with a sign | any |
 //! | `0`, `0.0`, `0.000` | that many decimals | any |
 //! | `,0`, `,0.0` | as above, with commas between thousands | any |
@@ -27,6 +28,7 @@
 use std::fmt;
 
 use artifacts::Scalar;
+use pipeline::place::label_text;
 
 /// The layout of the digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +163,18 @@ impl fmt::Display for FormatError {
     }
 }
 
+/// The format of labels.
+const LABEL: &str = "label";
+
+/// Returns the format of a value that a template shows: labels have no significant digits, so without a format of its own, a
+/// number among them is shown in full.
+pub(crate) fn of_label(value: &Scalar, format: &str) -> String {
+    match value {
+        Scalar::Float(_) if format.is_empty() => LABEL.to_owned(),
+        _ => format.to_owned(),
+    }
+}
+
 /// Returns the text of a value, or the reason why this format does not suit it.
 ///
 /// # Errors
@@ -177,6 +191,11 @@ pub fn format_value(
             Err(FormatError::NoWordForNull)
         }
         Scalar::Null => Ok(clean(null_word)),
+        Scalar::Float(value) if format == LABEL && !value.is_finite() => {
+            Err(FormatError::NotFinite)
+        }
+        Scalar::Bool(_) if format == LABEL => words(value == &Scalar::Bool(true), ""),
+        label if format == LABEL => Ok(minus_of(label, &clean(&label_text(label)))),
         Scalar::Text(text) if format.is_empty() => Ok(clean(text)),
         Scalar::Text(_) => Err(FormatError::Text {
             format: format.to_owned(),
@@ -234,7 +253,7 @@ fn more_decimals(format: &str, more: usize) -> String {
 
 /// Returns what is wrong with a format, regardless of the value.
 pub(crate) fn check_format(format: &str) -> Result<(), FormatError> {
-    if format.is_empty() || format == "p" || format == "n" || format.contains('|') {
+    if ["", LABEL, "p", "n"].contains(&format) || format.contains('|') {
         return Ok(());
     }
     let digits = format.split_once(' ').map_or(format, |(digits, _)| digits);
@@ -474,6 +493,14 @@ fn thousands(digits: &str) -> String {
     format!("{sign}{grouped}{fraction}")
 }
 
+/// Writes the minus sign of a number; text stays as it is.
+fn minus_of(value: &Scalar, text: &str) -> String {
+    match value {
+        Scalar::Text(_) => text.to_owned(),
+        _ => minus(text),
+    }
+}
+
 fn minus(digits: &str) -> String {
     digits.replace('-', "\u{2212}")
 }
@@ -614,5 +641,27 @@ mod tests {
             format_value(&Scalar::Null, None, "0.00", "never").unwrap(),
             "never"
         );
+    }
+
+    #[test]
+    fn a_label_is_shown_with_all_of_its_digits() {
+        let shown = |label: f64| {
+            let value = Scalar::Float(label);
+            format_value(&value, None, &of_label(&value, ""), "").unwrap()
+        };
+        for (label, text) in [
+            (0.12341, "0.12341"),
+            (0.12344, "0.12344"),
+            (12.3456, "12.3456"),
+            (2500.0, "2500"),
+            (0.0, "0"),
+            (-0.5, "\u{2212}0.5"),
+        ] {
+            assert_eq!(shown(label), text);
+        }
+        // A format of the author's own stays, and text is no number.
+        assert_eq!(of_label(&Scalar::Float(0.5), "0.0"), "0.0");
+        assert_eq!(of_label(&Scalar::Text("a-b".to_owned()), ""), "");
+        assert!(check_format("label").is_ok());
     }
 }

@@ -20,7 +20,7 @@ use pipeline::suggest::remedy;
 
 use crate::check::like_words;
 use crate::data::{Data, Miss};
-use crate::format::{beside_one, clean, format_value};
+use crate::format::{beside_one, clean, format_value, of_label};
 use crate::guard::{guarded, unguarded};
 use crate::held::Spent;
 use crate::ratios::check_factor;
@@ -193,6 +193,10 @@ impl World {
     ) -> Result<String, Miss> {
         let value = view.get(index, column)?;
         let (unit, ratio) = (view.table.unit(column), view.table.ratio(column));
+        let format = &match view.is_label(column) {
+            true => of_label(&value, format),
+            false => format.to_owned(),
+        };
         let text = format_value(&value, unit.as_deref(), format, null)
             .map_err(|e| format!("column `{column}`: {e}"))?;
         check_factor(ratio.as_ref(), column, format)?;

@@ -114,6 +114,16 @@ struct Workload<'a> {
     names: Vec<String>,
     definition: &'a Json,
     tokens: Option<(i64, i64)>,
+    /// The fewest and the most output tokens asked for, if the definition does not say.
+    requested: Option<(i64, i64)>,
+}
+
+/// Returns the range that covers two ranges; `None` if there is none.
+fn joined(a: Option<(i64, i64)>, b: Option<(i64, i64)>) -> Option<(i64, i64)> {
+    match (a, b) {
+        (Some((low, high)), Some((least, most))) => Some((low.min(least), high.max(most))),
+        (a, b) => a.or(b),
+    }
 }
 
 /// Returns the workloads of the load stages: the table `workloads`.
@@ -124,11 +134,23 @@ pub(crate) fn workloads(data: &Data) -> Result<Table, Miss> {
     let mut workloads: Vec<Workload<'_>> = Vec::new();
     for input in load_stages(data) {
         let facts = cells(data, input)?;
+        let mut definitions = planned(input).filter_map(|c| c.parameters.get("workload"));
+        let asked = match definitions.any(asks_elsewhere) {
+            true => requested(data, input)?,
+            false => Vec::new(),
+        };
         for cell in planned(input) {
             let Some(definition) = cell.parameters.get("workload") else {
                 continue;
             };
             let tokens = facts.tokens(cell)?;
+            let own = |(at, range): &(Coordinates, (i64, i64))| {
+                (*at == cell.coordinates).then_some(*range)
+            };
+            let requested = match asks_elsewhere(definition) {
+                true => asked.iter().find_map(own),
+                false => None,
+            };
             let name = name(data, input, cell);
             let listed = workloads
                 .iter_mut()
@@ -139,16 +161,15 @@ pub(crate) fn workloads(data: &Data) -> Result<Table, Miss> {
                     names: vec![name],
                     definition,
                     tokens,
+                    requested,
                 });
                 continue;
             };
             if !listed.names.contains(&name) {
                 listed.names.push(name);
             }
-            if let Some((low, high)) = tokens {
-                let (least, most) = listed.tokens.unwrap_or((low, high));
-                listed.tokens = Some((least.min(low), most.max(high)));
-            }
+            listed.tokens = joined(listed.tokens, tokens);
+            listed.requested = joined(listed.requested, requested);
         }
     }
     let text = |read: &dyn Fn(&Workload<'_>) -> String| {
@@ -173,7 +194,7 @@ pub(crate) fn workloads(data: &Data) -> Result<Table, Miss> {
             Column::int("prompt_tokens_max", tokens(|t| t.1))
                 .unit("tok")
                 .describe("largest number of tokens in a measured prompt, over the cells"),
-            Column::text("output", text(&|w| output(w.definition))),
+            Column::text("output", text(&|w| output(w.definition, w.requested))),
             Column::text("sampling", text(&|w| part(w, "sampling"))),
             Column::text("further", further(&workloads)),
         ],
@@ -326,14 +347,64 @@ fn endpoint(data: &Data, input: &Input) -> Result<String, Miss> {
     Ok(parts.join(", "))
 }
 
-fn output(workload: &Json) -> String {
+/// Whether the prompts of a workload can ask for another number of output tokens than its `output`: those of a file, of a
+/// trace, and of the parts of a mixture.
+fn asks_elsewhere(workload: &Json) -> bool {
+    let prompts = workload.get("prompts").and_then(Json::as_object);
+    let own = ["mixture", "pack", "dataset", "trace"];
+    prompts.is_some_and(|prompts| own.iter().any(|source| prompts.contains_key(*source)))
+}
+
+/// A range for each cell.
+type Ranges = Vec<(Coordinates, (i64, i64))>;
+
+/// Returns the fewest and the most output tokens that the measured requests of each cell of a stage asked for.
+fn requested(data: &Data, input: &Input) -> Result<Ranges, Miss> {
+    let name = format!("{}.requests", input.stage);
+    if !data.has(&name) {
+        return Ok(Vec::new());
+    }
+    let view = data.view(&name, &Condition::default())?;
+    let columns = ["phase", "requested_output_tokens"];
+    if columns.iter().any(|c| !view.table.has_column(c)) {
+        return Ok(Vec::new());
+    }
+    let mut ranges = vec![None; view.table.parts.len()];
+    for (row, (part, _)) in view.rows.iter().enumerate() {
+        let measured = view.get(row, columns[0])?.as_str() == Some("measured");
+        if let (true, Scalar::Int(tokens)) = (measured, view.get(row, columns[1])?) {
+            ranges[*part] = joined(ranges[*part], Some((tokens, tokens)));
+        }
+    }
+    let parts = view.table.parts.iter().zip(ranges);
+    Ok(parts
+        .filter_map(|(part, range)| Some((part.coordinates.clone(), range?)))
+        .collect())
+}
+
+/// Describes the requested output of a workload: its length, or the range that was asked for, and whether it is a cap.
+fn output(workload: &Json, requested: Option<(i64, i64)>) -> String {
     let Some(output) = workload.get("output") else {
         return String::new();
     };
-    let tokens = output.get("tokens").map(in_words).unwrap_or_default();
-    match output.get("mode").and_then(Json::as_str) {
-        Some("exact") => format!("{tokens} tokens, end of sequence ignored"),
-        _ => format!("{tokens} tokens at most"),
+    let tokens = match requested {
+        Some((low, high)) if low == high => low.to_string(),
+        Some((low, high)) => format!("{low} to {high}"),
+        None => output.get("tokens").map(in_words).unwrap_or_default(),
+    };
+    let parts = workload
+        .pointer("/prompts/mixture")
+        .and_then(Json::as_array);
+    let of_part = |part: &Json| part.get("output").unwrap_or(output).clone();
+    let modes: Vec<Json> = match parts {
+        Some(parts) => parts.iter().map(of_part).collect(),
+        None => vec![output.clone()],
+    };
+    let exact = modes.iter().filter(|output| output["mode"] == "exact");
+    match exact.count() {
+        0 => format!("{tokens} tokens at most"),
+        all if all == modes.len() => format!("{tokens} tokens, end of sequence ignored"),
+        _ => format!("{tokens} tokens, end of sequence ignored in some parts"),
     }
 }
 
@@ -443,7 +514,7 @@ impl Cells {
     /// The distinct texts of a column, in the order of the cells; empty if the column does not exist.
     fn distinct(&self, column: &str) -> Result<Vec<String>, Miss> {
         let mut values = Vec::new();
-        let Some(view) = self.0.as_ref().filter(|v| v.table.require(column).is_ok()) else {
+        let Some(view) = self.0.as_ref().filter(|v| v.table.has_column(column)) else {
             return Ok(values);
         };
         for row in 0..view.rows.len() {
@@ -462,7 +533,7 @@ impl Cells {
         let Some(view) = self
             .0
             .as_ref()
-            .filter(|v| columns.iter().all(|c| v.table.require(c).is_ok()))
+            .filter(|v| columns.iter().all(|c| v.table.has_column(c)))
         else {
             return Ok(None);
         };
@@ -506,6 +577,29 @@ mod tests {
             in_words(&json!({"inter-token": "1 min"})),
             "inter-token 1 min"
         );
+    }
+
+    #[test]
+    fn the_output_of_a_trace_or_a_mixture_is_what_its_requests_asked_for() {
+        let words =
+            json!({"prompts": {"words": {"length": 5}}, "output": {"tokens": 64, "mode": "exact"}});
+        assert!(!asks_elsewhere(&words));
+        assert_eq!(output(&words, None), "64 tokens, end of sequence ignored");
+        let trace = json!({"prompts": {"trace": {"file": "t.csv"}}, "output": {"tokens": 128, "mode": "cap"}});
+        assert!(asks_elsewhere(&trace));
+        assert_eq!(output(&trace, Some((3, 700))), "3 to 700 tokens at most");
+        let part = |mode: &str| json!({"name": "p", "weight": 1, "prompts": {}, "output": {"tokens": 9, "mode": mode}});
+        let mixture = |modes: [&str; 2]| json!({"prompts": {"mixture": modes.map(part)}, "output": {"tokens": 128}});
+        assert_eq!(
+            output(&mixture(["cap", "cap"]), Some((9, 9))),
+            "9 tokens at most"
+        );
+        assert_eq!(
+            output(&mixture(["exact", "exact"]), Some((9, 9))),
+            "9 tokens, end of sequence ignored"
+        );
+        assert!(output(&mixture(["exact", "cap"]), Some((9, 9))).ends_with("in some parts"));
+        assert_eq!(joined(Some((3, 5)), Some((2, 4))), Some((2, 5)));
     }
 
     #[test]

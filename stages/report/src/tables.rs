@@ -137,7 +137,7 @@ pub(crate) fn whole(
 /// Returns the notes under a table about the columns that a reader would look for and that have no value in any row,
 /// each with the reason if the table has one, or with the column of the reasons if they differ.
 fn empty_notes(world: &World, view: &View, telling: &[String]) -> Result<Vec<String>, Error> {
-    let value = |row: usize, column: &str| view.get(row, column).unwrap_or(Scalar::Null);
+    let value = |row: usize, column: &str| view.value(row, column).unwrap_or(Scalar::Null);
     let first = |column: &str| (0..view.rows.len()).find(|i| value(*i, column) != Scalar::Null);
     let names = &view.table.columns;
     // An aggregate has no reasons: those are in the table from which it was made.

@@ -268,12 +268,17 @@ impl Opened {
     /// # Errors
     /// If it does not; the error names similar ones.
     pub(crate) fn require(&self, column: &str) -> Result<(), Miss> {
-        if self.columns.iter().any(|c| c == column) {
+        if self.has_column(column) {
             return Ok(());
         }
         let (stage, output) = (&self.stage, &self.output);
         let hint = remedy(&contract::usual_name(column), "columns", &self.columns);
         Err(format!("`{stage}.{output}` has no column `{column}`; {hint}").into())
+    }
+
+    /// Whether a column (or coordinate) of this name exists.
+    pub(crate) fn has_column(&self, column: &str) -> bool {
+        self.columns.iter().any(|c| c == column)
     }
 
     /// Whether all of these columns (or coordinates) exist.
@@ -323,6 +328,12 @@ impl View {
         Ok(self.share.at(self, index, column, value))
     }
 
+    /// Returns the value of a column that the table may lack, without the search for similar names that an error costs.
+    pub(crate) fn value(&self, index: usize, column: &str) -> Option<Scalar> {
+        let exists = self.table.has_column(column);
+        exists.then(|| self.get(index, column).ok()).flatten()
+    }
+
     /// Returns the key columns of a selected row and their values.
     pub(crate) fn row_key(&self, index: usize) -> Condition {
         let pairs = self.keys.iter().map(|key| {
@@ -330,6 +341,12 @@ impl View {
             (key.clone(), vec![value.unwrap_or(Scalar::Null)])
         });
         Condition(pairs.collect())
+    }
+
+    /// Returns whether a column has labels: the keys of the table, and the sides of a comparison.
+    pub(crate) fn is_label(&self, column: &str) -> bool {
+        let compared = ["a", "b"].contains(&column) && self.table.has_column("metric");
+        compared || self.keys.iter().any(|key| key == column)
     }
 
     /// Returns the condition that selects a row: its keys and, for a comparison, the metric and the sides.

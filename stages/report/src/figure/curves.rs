@@ -120,7 +120,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
 /// The title of the share in a distribution: what a row of the table stands for.
 fn share_of(plot: &Plot<'_>) -> String {
     let table = &plot.view.table;
-    let of_requests = table.output == "requests" || table.require("request_id").is_ok();
+    let of_requests = table.output == "requests" || table.has_column("request_id");
     let what = if of_requests { "requests" } else { "rows" };
     format!("share of {what}")
 }

@@ -281,7 +281,7 @@ fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, 
 /// Reads from these rows the covariance of the parameters and the half-width of their intervals in standard errors;
 /// `None` if the table has none.
 fn spread(fit: &View, rows: &[usize]) -> Result<Option<Spread>, Miss> {
-    if fit.table.require("covariances").is_err() {
+    if !fit.table.has_column("covariances") {
         return Ok(None);
     }
     let (mut matrix, mut reach) = (Vec::new(), None);

@@ -4,6 +4,7 @@
 //! higher in half of the studies. Where its table has an interval of a value, the whole interval must lie there, and its level
 //! must be high enough for the claim.
 
+use artifacts::Scalar;
 use contract::{NotReplicated, Verdict};
 use statistics::Refusal;
 
@@ -21,7 +22,7 @@ const BOUND: &str = "bound";
 pub(crate) enum ValueInterval {
     /// The table has none, or the units have no spread by definition: the value stands for itself.
     Exact,
-    /// From the lower to the upper end.
+    /// From the lower to the upper end. An end that is withheld is infinite.
     Between(f64, f64),
     /// It is withheld.
     Withheld,
@@ -37,6 +38,9 @@ impl ValueInterval {
         }
     }
 }
+
+/// The column of a cell's summary with the quantiles whose interval is withheld.
+const REFUSED: &str = "intervals_refused";
 
 /// Returns the columns with the ends of the interval of a column, and the one with the reason for withholding it.
 fn around(view: &View, column: &str) -> Option<[String; 3]> {
@@ -61,7 +65,12 @@ fn around(view: &View, column: &str) -> Option<[String; 3]> {
     let has = |[low, high, _]: &[String; 3]| view.table.has(&[low.clone(), high.clone()]);
     // The smallest and the largest rank in a unit are no interval.
     let mut stems = stems.into_iter().flatten();
-    stems.find(has).filter(|_| column != "rank")
+    let around = stems.find(has).filter(|_| column != "rank");
+    around.map(|[low, high, why]| {
+        // The quantiles of a cell have one column of reasons for all.
+        let named = view.table.has(std::slice::from_ref(&why));
+        [low, high, if named { why } else { REFUSED.to_owned() }]
+    })
 }
 
 /// Returns the interval that a column is an end of, such as `x_ci` for `x_ci_low`.
@@ -119,6 +128,20 @@ pub(super) fn words(view: &View, rule: &Rule) -> Result<Option<String>, Miss> {
     if stems.is_empty() {
         return Ok(None);
     }
+    if let Some(column) = compared
+        .iter()
+        .find(|column| has_value_outside(view, column))
+    {
+        return Ok(Some(format!(
+            "a value of `{column}` lies outside its own interval, so it shows nothing"
+        )));
+    }
+    if let Some(words) = compared
+        .iter()
+        .find_map(|column| end_withheld(view, column))
+    {
+        return Ok(Some(words));
+    }
     let too_low = confidence::too_low(view, stems.iter().any(|stem| stem == BOUND));
     let whole = || {
         let predicated = rule.predicate().is_some();
@@ -148,16 +171,65 @@ pub(super) fn interval(view: &View, index: usize, column: &str) -> Result<ValueI
         return Ok(ValueInterval::Exact);
     };
     let number = |column: &str| Ok::<_, Miss>(view.get(index, column)?.as_f64());
-    match number(&low)?.zip(number(&high)?) {
-        Some(_) if too_low => Ok(ValueInterval::Withheld),
-        Some(_) if is_undecidable(view, index, column)? => Ok(ValueInterval::Withheld),
-        Some((low, high)) => Ok(ValueInterval::Between(low, high)),
-        None if !view.table.has(std::slice::from_ref(&why)) => Ok(ValueInterval::Exact),
-        None => Ok(match has_no_interval(&view.get(index, &why)?.to_string()) {
-            true => ValueInterval::Exact,
-            false => ValueInterval::Withheld,
+    match (number(&low)?, number(&high)?) {
+        (None, None) if !view.table.has(std::slice::from_ref(&why)) => Ok(ValueInterval::Exact),
+        (None, None) => Ok(match view.get(index, &why)? {
+            Scalar::Null if why == REFUSED => ValueInterval::Exact,
+            reason if has_no_interval(&reason.to_string()) => ValueInterval::Exact,
+            _ => ValueInterval::Withheld,
         }),
+        _ if too_low => Ok(ValueInterval::Withheld),
+        _ if is_undecidable(view, index, column)? => Ok(ValueInterval::Withheld),
+        (low, high) => {
+            let ends = (
+                low.unwrap_or(f64::NEG_INFINITY),
+                high.unwrap_or(f64::INFINITY),
+            );
+            Ok(
+                match number(column)?.is_some_and(|value| is_outside(value, ends)) {
+                    true => ValueInterval::Withheld,
+                    false => ValueInterval::Between(ends.0, ends.1),
+                },
+            )
+        }
     }
+}
+
+/// Whether a value lies outside an interval by more than rounding. Such an interval is of something else, so neither shows
+/// anything.
+fn is_outside(value: f64, (low, high): (f64, f64)) -> bool {
+    const ROUNDING: f64 = 1e-9;
+    let slack = ROUNDING * value.abs();
+    value < low - slack || value > high + slack
+}
+
+/// Explains why a row of a view lacks one end of the interval of a column, if it does.
+fn end_withheld(view: &View, column: &str) -> Option<String> {
+    let [low, high, why] = around(view, column).filter(|_| ended(view, column).is_none())?;
+    let is_null = |row: usize, end: &str| view.get(row, end).is_ok_and(|v| v == Scalar::Null);
+    let row = (0..view.rows.len()).find(|row| is_null(*row, &low) != is_null(*row, &high))?;
+    match view.get(row, &why).ok()? {
+        Scalar::Null => None,
+        why => Some(format!(
+            "an end of the interval of `{column}` is withheld: {why}"
+        )),
+    }
+}
+
+/// Whether a row of a view has a value of a column outside its own interval.
+fn has_value_outside(view: &View, column: &str) -> bool {
+    let Some([low, high, _]) = around(view, column).filter(|_| ended(view, column).is_none())
+    else {
+        return false;
+    };
+    let number = |row: usize, column: &str| view.value(row, column)?.as_f64();
+    (0..view.rows.len()).any(|row| {
+        let ends = (
+            number(row, &low).unwrap_or(f64::NEG_INFINITY),
+            number(row, &high).unwrap_or(f64::INFINITY),
+        );
+        number(row, column).is_some_and(|value| is_outside(value, ends))
+    })
 }
 
 /// Returns the ends between which each value of a column may lie; `None` where the value is null. All rules that compare the

@@ -67,7 +67,7 @@ impl Judgement {
 pub(super) fn rows_text(view: &View, rows: &[usize], columns: &[&str]) -> String {
     const SHOWN: usize = 5;
     let shown = &rows[..rows.len().min(SHOWN)];
-    let value = |row: usize, column: &str| view.get(row, column).unwrap_or(Scalar::Null);
+    let value = |row: usize, column: &str| view.value(row, column).unwrap_or(Scalar::Null);
     let values = shown
         .iter()
         .map(|row| columns.iter().map(|c| value(*row, c)).collect());

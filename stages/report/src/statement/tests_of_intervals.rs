@@ -225,3 +225,82 @@ fn a_claim_about_an_effect_an_efficiency_or_a_fitted_parameter_needs_its_interva
     };
     assert_eq!((fitted(0.16), fitted(0.1)), (Truth::Yes, Truth::Unknown));
 }
+
+/// A table with one row that states its level.
+fn one_row(columns: Vec<Column>) -> Arc<Opened> {
+    let part = Part {
+        coordinates: Coordinates::default(),
+        digest: Digest::of(b"row"),
+        content: Arc::new(Table::with_metadata(columns, &ONE_ROW).unwrap()),
+    };
+    Arc::new(Opened::new(TraceSource::Table, ("r", "d"), vec![part], &[]))
+}
+
+fn every(that: &str) -> Rule {
+    rule(json!({"every": {"table": "r.d", "that": that}}))
+}
+
+#[test]
+fn a_claim_needs_the_end_of_an_interval_that_a_lost_cell_withholds() {
+    let float = |name: &str, value: Option<f64>| Column::float(name, [value]);
+    let table = one_row(vec![
+        float("ratio", Some(1.2)),
+        float("ratio_low", None),
+        float("ratio_high", Some(1.3)),
+        Column::text(
+            "ratio_why",
+            [Some("2 cells of a and 0 of b gave no result")],
+        ),
+    ]);
+    // What would favor the side that lost cells is open; what is against it stands.
+    for (that, truth) in [
+        ("ratio > 1.1", Truth::Unknown),
+        ("ratio < 1.1", Truth::Unknown),
+        ("ratio < 1.4", Truth::Yes),
+        ("ratio > 1.4", Truth::No),
+    ] {
+        assert_eq!(claimed(&every(that), &table).truth, truth, "{that}");
+    }
+    let reason = claimed(&every("ratio > 1.1"), &table).reason;
+    let why =
+        "an end of the interval of `ratio` is withheld: 2 cells of a and 0 of b gave no result";
+    assert!(reason.ends_with(why), "{reason}");
+}
+
+#[test]
+fn a_quantile_of_a_cell_counts_only_with_its_interval_unless_it_is_not_meant_to_have_any() {
+    let judged = |low: Option<f64>, high: Option<f64>, refused: Option<&str>| {
+        let table = one_row(vec![
+            Column::float("p90", [Some(200.0)]),
+            Column::float("p90_low", [low]),
+            Column::float("p90_high", [high]),
+            Column::text("intervals_refused", [refused]),
+        ]);
+        claimed(&every("p90 < 300"), &table).truth
+    };
+    let refused = Some("p90 of e2e_latency_ms: 36 independent values needed");
+    assert_eq!(judged(Some(180.0), Some(220.0), None), Truth::Yes);
+    assert_eq!(judged(None, None, refused), Truth::Unknown);
+    assert_eq!(judged(Some(180.0), None, refused), Truth::Unknown);
+    assert_eq!(judged(None, None, None), Truth::Yes);
+}
+
+#[test]
+fn a_value_outside_its_own_interval_shows_nothing() {
+    let table = |value: f64| {
+        one_row(vec![
+            Column::float("x", [Some(value)]),
+            Column::float("x_low", [Some(10.0)]),
+            Column::float("x_high", [Some(20.0)]),
+        ])
+    };
+    let judged = |value: f64| claimed(&every("x > 5"), &table(value));
+    assert_eq!(judged(15.0).truth, Truth::Yes);
+    assert_eq!(judged(10.0 - 1e-12).truth, Truth::Yes);
+    for value in [9.0, 21.0] {
+        let judgement = judged(value);
+        assert_eq!(judgement.truth, Truth::Unknown, "{value}");
+        let why = "a value of `x` lies outside its own interval, so it shows nothing";
+        assert!(judgement.reason.ends_with(why), "{}", judgement.reason);
+    }
+}

@@ -119,10 +119,7 @@ pub(super) fn not_worse(r: &NotWorse, view: &View) -> Result<Judgement, Miss> {
         _ => view.row_name(*row),
     };
     if against.is_empty() && !open.is_empty() {
-        let reason = format!(
-            "it is shown in {count} of {n} comparisons, not in the others: {}",
-            first_of(&open, why)
-        );
+        let reason = format!("{}: {}", shown_in(count, n), first_of(&open, why));
         return Ok(Judgement::new(view, Truth::Unknown, open, reason).counted(count));
     }
     let reason = match against.is_empty() {
@@ -138,7 +135,7 @@ pub(super) fn not_worse(r: &NotWorse, view: &View) -> Result<Judgement, Miss> {
 /// Returns the end of the margin on the side that is worse, on the scale of the effect, and the sign of that scale. A margin
 /// of 0.05 on the scale `ratio` ends at 1.05 and at 1 ÷ 1.05.
 fn margin_end(view: &View, row: usize, better: Better) -> Option<(f64, &'static str)> {
-    let margin = view.get(row, "margin").ok()?.as_f64()?;
+    let margin = view.value(row, "margin")?.as_f64()?;
     let difference = view
         .get(row, "scale")
         .is_ok_and(|scale| scale.to_string() == "difference");
@@ -155,26 +152,42 @@ pub(super) fn short(value: f64) -> String {
     statistics::significant_without_zeros(value, 4)
 }
 
-/// Explains in a sentence why nothing is shown: in how many rows, and the verdict and reason for each.
+/// Returns how many of n comparisons show something.
+fn shown_in(shown: usize, n: usize) -> String {
+    match (shown, n) {
+        (0, 1) => "it is not shown".to_owned(),
+        (0, n) => format!("none of {n} comparisons shows it"),
+        (1, n) => format!("1 of {n} comparisons shows it, the others do not"),
+        (shown, n) => format!("{shown} of {n} comparisons show it, the others do not"),
+    }
+}
+
+/// Explains why nothing is shown: in how many rows, and for each verdict the rows with their reasons.
 fn not_shown(view: &View, open: &[usize], n: usize) -> String {
+    let text = |row: usize, column: &str| match view.table.at(view.rows[row], column) {
+        Ok(Scalar::Null) | Err(_) => None,
+        Ok(value) => Some(value.to_string()),
+    };
     let row = |row: &usize| {
-        let text = |column: &str| match view.table.at(view.rows[*row], column) {
-            Ok(Scalar::Null) | Err(_) => None,
-            Ok(value) => Some(value.to_string()),
-        };
-        let verdict = text("verdict").unwrap_or_else(|| "no verdict".to_owned());
-        let why = text("verdict_reason").map_or_else(String::new, |why| format!(" ({why})"));
-        format!("{verdict} for {}{why}", view.row_name(*row))
+        let why = text(*row, "verdict_reason").map_or_else(String::new, |why| format!(" ({why})"));
+        format!("{}{why}", view.row_name(*row))
     };
-    let head = match (open.len(), n) {
-        (1, 1) => "it is not shown".to_owned(),
-        (open, n) if open == n => format!("it is not shown in any of {n} comparisons"),
-        (open, n) => format!(
-            "it is shown in {} of {n} comparisons, not in the others",
-            n - open
-        ),
-    };
-    format!("{head}: {}", first_of(open, row))
+    let mut by_verdict: Vec<(String, Vec<usize>)> = Vec::new();
+    for one in open {
+        let verdict = text(*one, "verdict").unwrap_or_else(|| "no verdict".to_owned());
+        match by_verdict.iter_mut().find(|(other, _)| *other == verdict) {
+            Some((_, rows)) => rows.push(*one),
+            None => by_verdict.push((verdict, vec![*one])),
+        }
+    }
+    let mut reason = shown_in(n - open.len(), n);
+    for (verdict, rows) in &by_verdict {
+        let mut letters = verdict.chars();
+        let first = letters.next().into_iter().flat_map(char::to_uppercase);
+        let verdict: String = first.chain(letters).collect();
+        reason.push_str(&format!(". {verdict}: {}", first_of(rows, row)));
+    }
+    reason
 }
 
 /// Describes the first rows, and counts the others.

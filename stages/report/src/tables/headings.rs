@@ -87,7 +87,7 @@ pub(super) fn side(view: &View, column: &str) -> Option<String> {
     let name = column
         .strip_prefix("mean_")
         .filter(|name| ["a", "b"].contains(name))?;
-    let mut sides = (0..view.rows.len()).map(|row| view.get(row, name).ok().map(|v| v.to_string()));
+    let mut sides = (0..view.rows.len()).map(|row| view.value(row, name).map(|v| v.to_string()));
     let first = sides.next()??;
     sides
         .all(|side| side.as_ref() == Some(&first))

@@ -255,7 +255,7 @@ fn a_mistake_in_a_call_gets_what_exists() {
         ),
         (
             "{{ title() | money }}",
-            "there is no filter `money`; the most similar of the",
+            "there is no filter `money`; none of the",
         ),
         (
             r#"{{ value("results.efficiency", column="concurrency") }}"#,

@@ -285,7 +285,7 @@ fn no_evidence_is_neither_for_nor_against_a_difference() {
         assert!(error.contains("cannot be known to hold"), "{call}: {error}");
         assert!(error.contains("it is not shown"), "{call}: {error}");
         assert!(
-            error.contains("no evidence for workload=shared-prefix"),
+            error.contains("No evidence: workload=shared-prefix"),
             "{call}: {error}"
         );
     }
