@@ -27,8 +27,12 @@ impl Answer {
             reason,
         } = self;
         match (may_say, reason) {
-            (Some(sentence), _) if verdict == "licensed" => format!("{claim}: {sentence}"),
-            (Some(sentence), _) => format!("{claim}: {verdict}, but in part: {sentence}"),
+            (Some(sentence), _) if verdict == "licensed" => {
+                format!("{claim}: licensed: {sentence}")
+            }
+            (Some(sentence), _) => {
+                format!("{claim}: {verdict}; a narrower form is licensed: {sentence}")
+            }
             (None, Some(reason)) => format!("{claim}: {verdict}: {reason}"),
             (None, None) => format!("{claim}: {verdict}"),
         }
@@ -56,4 +60,35 @@ pub(crate) fn of(store: &Store, result: &StudyResult) -> Result<Vec<Answer>, Sto
             reason: owned(reasons[row]),
         })
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_answer_begins_with_its_verdict() {
+        let text = |verdict: &str, may_say: Option<&str>, reason: Option<&str>| {
+            let owned = |text: &str| text.to_owned();
+            let answer = Answer {
+                claim: "faster".to_owned(),
+                verdict: verdict.to_owned(),
+                may_say: may_say.map(owned),
+                reason: reason.map(owned),
+            };
+            answer.text()
+        };
+        assert_eq!(
+            text("licensed", Some("It is."), None),
+            "faster: licensed: It is."
+        );
+        assert_eq!(
+            text("refused", Some("At 4 clients, it is."), Some("not at 8")),
+            "faster: refused; a narrower form is licensed: At 4 clients, it is."
+        );
+        assert_eq!(
+            text("undecided", None, Some("2 units")),
+            "faster: undecided: 2 units"
+        );
+    }
 }

@@ -7,7 +7,7 @@ use pipeline::lock::Lock;
 
 use crate::columns::Columns;
 use crate::exit::Stop;
-use crate::main_table::words;
+use crate::main_table::{label, words};
 use crate::terminal;
 
 /// The number of rows of a table that are shown one by one; the verdicts of more are counted.
@@ -79,7 +79,7 @@ fn text(name: &str, table: &Table) -> Result<String, Stop> {
     };
     let constant = |values: &[Scalar]| values.iter().all(|one| *one == values[0]);
     let (a, b) = (column("a")?, column("b")?);
-    let sides = (constant(&a) && constant(&b)).then(|| [words(&a[0]), words(&b[0])]);
+    let sides = (constant(&a) && constant(&b)).then(|| [label(&a[0]), label(&b[0])]);
     let heading = match &sides {
         Some([a, b]) => format!("{name}: {a} compared with {b}"),
         None => name.to_owned(),
@@ -121,7 +121,7 @@ fn text(name: &str, table: &Table) -> Result<String, Stop> {
     for (row, verdict) in verdicts.into_iter().enumerate() {
         let mut line = vec![words(&value("metric", row)?)];
         for key in &keys {
-            line.push(words(&value(key, row)?));
+            line.push(label(&value(key, row)?));
         }
         line.push(within_its_margin(verdict, table, row)?);
         line.push(sized(table, row)?);

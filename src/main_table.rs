@@ -3,6 +3,7 @@
 use artifacts::{Scalar, Store, Table, counted};
 use explore::Catalogue;
 use pipeline::lock::Lock;
+use pipeline::place::label_text;
 
 use crate::columns::Columns;
 use crate::exit::Stop;
@@ -95,7 +96,13 @@ fn text(name: &str, table: &Table) -> Result<String, Stop> {
     let right: Vec<usize> = (keys.len()..shown.len()).collect();
     let mut rows = Vec::new();
     for row in 0..table.rows().min(ROWS) {
-        let value = |column: &String| table.value(column, row).map(|value| words(&value));
+        let value = |column: &String| {
+            let value = table.value(column, row)?;
+            Ok::<_, artifacts::TableError>(match keys.contains(column) {
+                true => label(&value),
+                false => words(&value),
+            })
+        };
         let line: Result<Vec<String>, _> = shown.iter().map(value).collect();
         rows.push(line.map_err(Stop::failed)?);
     }
@@ -127,6 +134,14 @@ fn further(table: &Table, shown: &[String]) -> Vec<String> {
     names
 }
 
+/// Formats a label in full: two labels that differ never look alike.
+pub(crate) fn label(value: &Scalar) -> String {
+    match value {
+        Scalar::Null => words(value),
+        label => label_text(label),
+    }
+}
+
 /// Formats a value with four significant digits.
 pub(crate) fn words(value: &Scalar) -> String {
     match value {
@@ -154,6 +169,23 @@ mod tests {
         };
         assert_eq!(columns(&table(Some(90.0))), ["ttft_scheduled_ms_p50"]);
         assert_eq!(columns(&table(None)), ["ttft_ms_p50"]);
+    }
+
+    #[test]
+    fn labels_that_are_numbers_have_all_their_digits() {
+        let columns = vec![
+            Column::float("rate", [0.123_41, 0.123_44, 2500.0].map(Some)),
+            Column::float("ttft_ms_p50", [0.123_41, 0.123_44, 2500.0].map(Some)),
+        ];
+        let table = Table::with_metadata(columns, &[("keys", "rate")]).unwrap();
+        let shown = text("results.cells", &table).unwrap();
+        for part in ["0.12341", "0.12344", "2500 "] {
+            assert!(shown.contains(part), "{part} in\n{shown}");
+        }
+        assert!(
+            shown.contains("0.1234 ") || shown.contains("0.1234\n"),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -490,6 +490,10 @@ fn figures(rates: &Rates) -> String {
         v => format!("{v:.2}"),
     };
     let mut parts = Vec::new();
+    // Answers that are still awaited take longer than the time in which requests are sent.
+    if let (Some(elapsed), Some(planned)) = (rates.elapsed_s, rates.planned_s) {
+        parts.push(format!("{:.0} of {planned} s", elapsed.min(planned)));
+    }
     if let Some(rate) = rates.output_throughput {
         parts.push(format!("{} tok/s", short(rate)));
     }

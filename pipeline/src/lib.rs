@@ -72,6 +72,6 @@ pub use reuse::{Reuse, makers_in_words, this_host};
 pub use stage::{
     Adopted, Artifact, CellStatus, Class, Content, Control, Coordinates, Done, Execution, Failure,
     Inert, Input, InputCell, Job, Json, KnownAxis, KnownStage, KnownTable, Lease, LedgerLine,
-    Library, Media, Needed, Output, PlannedTable, Problem, Progress, Registry, Shared, Shipped,
-    StageKind, Step, Study, Watch,
+    Library, MeasuredRequests, Media, Needed, Output, PlannedTable, Problem, Progress, Registry,
+    Shared, Shipped, StageKind, Step, Study, Watch,
 };

@@ -73,6 +73,12 @@ fn distance(word: &str, other: &str) -> usize {
     strsim::damerau_levenshtein(&fold(word), &fold(other))
 }
 
+/// Returns whether at least half of the letters of two words agree.
+fn is_alike(word: &str, other: &str) -> bool {
+    let longer = word.chars().count().max(other.chars().count());
+    2 * distance(word, other) <= longer
+}
+
 /// Returns a remedy for a column, with or without its table, that no table read by a query has. The candidates are the
 /// tables that a query may read, each with one of its columns.
 pub fn column_remedy<'a>(
@@ -125,19 +131,25 @@ where
                 let mut parts = name.split(['-', '_']);
                 parts.any(|part| part.to_lowercase().starts_with(&typed))
             };
+            let begins = |name: &str| is_beginning && continues(&name);
+            names.retain(|name| begins(name) || has(name) || is_alike(word, name));
             names.sort_by_cached_key(|name| {
-                let begins = is_beginning && continues(name);
                 (
-                    !begins,
+                    !begins(name),
                     !has(name),
                     is_by_product(name),
                     distance(word, name),
                 )
             });
-            format!(
-                "the most similar of the {count} {what} are {}",
-                list(names[..OFFERED].iter().copied())
-            )
+            names.truncate(OFFERED);
+            match names.as_slice() {
+                [] => format!("none of the {count} {what} resembles it"),
+                [one] => format!("the most similar of the {count} {what} is `{one}`"),
+                several => format!(
+                    "the most similar of the {count} {what} are {}",
+                    list(several.iter().copied())
+                ),
+            }
         }
     }
 }
@@ -449,9 +461,20 @@ mod tests {
         let part = remedy("row", "gates", names.iter().map(String::as_str));
         assert_eq!(part, "did you mean `row-status`?");
         let part = remedy("ro", "gates", names.iter().map(String::as_str));
-        assert!(part.contains("are `row-status`"), "{part}");
+        assert_eq!(part, "the most similar of the 41 gates is `row-status`");
         names.pop();
         assert!(list(names.iter().map(String::as_str)).ends_with("`workload-19`, and 20 more"));
+    }
+
+    #[test]
+    fn a_name_that_resembles_none_of_many_gets_no_offer() {
+        let names: Vec<String> = (0..155)
+            .map(|i| format!("column_{i}_of_the_cells"))
+            .collect();
+        assert_eq!(
+            remedy("zebra", "columns", &names),
+            "none of the 155 columns resembles it"
+        );
     }
 
     #[test]

@@ -33,7 +33,7 @@ Exit codes:
     3  the store is damaged
     4  this machine lacks something that the command needs
     5  not found: no such stage, cell, artifact or number
-    6  undecided: the data do not allow a decision (`diff --gate`)
+    6  undecidable: the data do not allow a decision (`diff --gate`)
   130  interrupted (Ctrl-C); finished cells are kept";
 
 /// The commands of `benchtrail`.
@@ -48,7 +48,7 @@ pub(crate) enum Command {
   benchtrail init endpoint --from-url http://127.0.0.1:8000
   # The same load that wrote the folder `rows`:
   benchtrail init again --from-load rows
-  # A study that imports result files of vLLM, SGLang, guidellm or aiperf:
+  # A study that imports result files of vLLM, SGLang, GuideLLM or AIPerf:
   benchtrail init last-month --from-results results")]
     Init(InitArgs),
     /// List what an experiment can name: engines, models, workloads, gates, operators, templates, APIs.
@@ -143,7 +143,7 @@ what is simulated.")]
   benchtrail load http://127.0.0.1:8000 --concurrency 8 --compat vllm
   benchtrail load https://engine.example --api openai-chat --api-key-env MY_KEY --json
 
-docs/coming-from.md lists the options of vLLM, SGLang, guidellm and aiperf with their equivalents. \
+docs/coming-from.md lists the options of vLLM, SGLang, GuideLLM and AIPerf with their equivalents. \
 docs/load.md defines every metric.")]
     Load(Box<LoadArgs>),
     /// Measure the load generator's own error on this machine.
@@ -176,8 +176,9 @@ cells and has the axes as columns. docs/sql.md describes the SQL that a query ma
     Sql(SqlArgs),
     /// Trace a number of a report back to the raw request rows.
     #[command(after_long_help = "Examples:
-  benchtrail why reports/quickstart/report.md:42
-  benchtrail why reports/quickstart/report.md:42:17
+  # The numbers on a line, each with its place; then one of them:
+  benchtrail why reports/quickstart/report.md:23
+  benchtrail why reports/quickstart/report.md:23:29
   benchtrail why reports/quickstart/report.md 0.573 --json")]
     Why(WhyArgs),
     /// Explore studies in a browser: grid, cells, requests, and the tree behind every number.
@@ -285,7 +286,7 @@ level lasts for three. See docs/diff.md.")]
   benchtrail push /mnt/team/store --verify
 
 Objects that the store already has are not copied again, so an interrupted push continues where it \
-stopped. If somebody else has measured the same cell, both results are kept, and `push` says so. \
+stopped. If somebody else has measured the same cell, both results are kept, and `push` reports this. \
 docs/sharing.md explains how a team shares a store.")]
     Push(PushArgs),
     /// Copy the results that locks name, or all of a study, from a shared store.
@@ -306,7 +307,7 @@ if the lock names them or the policy `reuse` permits it. See docs/sharing.md.")]
   # Move damaged objects to quarantine; the next run makes them again:
   benchtrail fsck --repair")]
     Fsck(FsckArgs),
-    /// Remove objects that no lock reaches.
+    /// Remove objects that nothing needs; measurements stay without `--measurements`.
     #[command(after_long_help = "Examples:
   benchtrail gc --dry-run
   benchtrail gc
@@ -320,6 +321,7 @@ In a shared store, `gc` removes results that no pushed lock names. See docs/shar
     /// Show what this machine has and lacks.
     #[command(after_long_help = "Examples:
   benchtrail doctor
+  # Check also the engines, weights and API keys that an experiment needs:
   benchtrail doctor experiments/quickstart.yaml")]
     Doctor(DoctorArgs),
     /// Print a completion script for a shell.

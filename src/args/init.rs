@@ -22,7 +22,7 @@ pub(crate) struct InitArgs {
     /// Study the server, requests and arrivals of an earlier `load --out DIR`.
     #[arg(long, value_name = "DIR")]
     pub(crate) from_load: Option<PathBuf>,
-    /// Study result files of vLLM, SGLang, guidellm, aiperf or genai-perf instead of measuring; a folder
+    /// Study result files of vLLM, SGLang, GuideLLM, AIPerf or GenAI-Perf instead of measuring; a folder
     /// stands for every result file in it.
     #[arg(long, alias = "from-result", value_name = "FILE", num_args = 1..,
           conflicts_with_all = ["engine", "model", "from_url", "from_load", "api_key_env", "api", "workloads", "clients",

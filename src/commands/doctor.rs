@@ -86,7 +86,8 @@ pub(super) fn doctor(arguments: &DoctorArgs, global: &Global) -> Result<(), Stop
     {
         let message = format!("`{name}` is an engine, and `doctor` takes an experiment");
         let hint = format!(
-            "`benchtrail doctor` checks every engine; `benchtrail list engines {name}` shows this one"
+            "`benchtrail doctor EXPERIMENT` checks the engines of an experiment; `benchtrail list engines {name}` shows \
+             this one"
         );
         return Err(Stop::usage(message).hint(hint));
     }
@@ -313,7 +314,7 @@ fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec
         smoke: false,
     };
     let session = Session::open(&arguments, global)?;
-    let mut findings = environment(&session);
+    let mut findings = Vec::new();
     for stage in session
         .experiment
         .stages
@@ -347,7 +348,20 @@ fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec
             }
         }
     }
-    Ok(findings)
+    Ok(without_repeats(environment(&session), findings))
+}
+
+/// Returns the findings of stages and of engines. A stage's finding that only repeats one of an engine is left out.
+fn without_repeats(stages: Vec<Diagnosis>, engines: Vec<Diagnosis>) -> Vec<Diagnosis> {
+    let repeats = |stage: &Diagnosis, engine: &Diagnosis| {
+        engine.state == State::Lacking
+            && engine.remedy == stage.remedy
+            && stage.detail.ends_with(&engine.detail)
+    };
+    let mut findings = stages;
+    findings.retain(|stage| !engines.iter().any(|engine| repeats(stage, engine)));
+    findings.extend(engines);
+    findings
 }
 
 /// Reports what the experiment's cells take from the environment of this process and would not find, such as an API key.
@@ -413,5 +427,35 @@ fn engine_finding(stage: &str, name: &str, missing: &[Unmet], has_stand_in: bool
         },
         detail,
         remedy,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lacking(what: &str, detail: &str, remedy: &str) -> Diagnosis {
+        Diagnosis {
+            what: what.to_owned(),
+            state: State::Lacking,
+            detail: detail.to_owned(),
+            remedy: Some(remedy.to_owned()),
+        }
+    }
+
+    #[test]
+    fn what_an_engine_lacks_is_named_once() {
+        let stages = vec![
+            lacking(
+                "stage `m`",
+                "engine `vllm`: it is not installed",
+                "install it",
+            ),
+            lacking("stage `m`", "the key is not set", "set it"),
+        ];
+        let engines = vec![lacking("engine vllm", "it is not installed", "install it")];
+        let findings = without_repeats(stages, engines);
+        let whats: Vec<&str> = findings.iter().map(|f| f.detail.as_str()).collect();
+        assert_eq!(whats, ["the key is not set", "it is not installed"]);
     }
 }

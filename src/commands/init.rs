@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
 
+use artifacts::counted;
 use pipeline::language::{is_name, name_remedy};
 use pipeline::suggest::remedy;
 use serde_json::{Value, json};
@@ -204,7 +205,9 @@ fn extent(arguments: &InitArgs, levels: &Levels) -> Result<String, Stop> {
     let most = most_clients(levels);
     match arguments.requests {
         Some(requests) if requests < most => Err(Stop::usage(format!(
-            "{requests} requests are fewer than {most} clients, so {most} clients would never send at once"
+            "{} {} fewer than {most} clients, so {most} clients would never send at once",
+            counted(requests, "request"),
+            if requests == 1 { "is" } else { "are" }
         ))
         .hint(format!("give `--requests {most}` or more, or leave it out"))),
         Some(requests) => Ok(format!("requests: {requests}")),
@@ -381,7 +384,7 @@ fn check_name(name: &str) -> Result<(), Stop> {
 /// Returns the text of the study's file.
 fn text(wish: &Wish) -> String {
     let mut text = format!(
-        "# {}: what runs, over which axes. Every key: docs/experiments.md\nexperiment: {}\nseed: 7\n",
+        "# {}: what runs, over which axes. Every key: docs/yaml-keys.md of Benchtrail, or `benchtrail schema`\nexperiment: {}\nseed: 7\n",
         wish.name, wish.name
     );
     let mut add = |line: &str| {

@@ -46,8 +46,8 @@ pub(super) struct Run {
     /// The document that `--json` prints.
     pub(super) document: Value,
     pub(super) table: String,
-    /// The note on token figures that are figures of chunks.
-    pub(super) note_on_chunks: Option<String>,
+    /// The notes on token figures that need an explanation.
+    pub(super) notes_on_tokens: Vec<String>,
     ending: Ending,
     gone: String,
     heartbeat: String,
@@ -126,7 +126,7 @@ impl Level<'_> {
             model: target.model.clone(),
             document,
             table,
-            note_on_chunks: result.tally.note_on_chunks(),
+            notes_on_tokens: result.tally.notes_on_tokens(),
             gone: match &result.ending {
                 Ending::Gone(server) => target.name_of(*server),
                 _ => String::new(),

@@ -161,9 +161,11 @@ fn table(sweep: &Sweep, runs: &[(f64, Run)], knee: Option<usize>, slo: &Slo) -> 
     heads.extend(["tok/s", "TTFT p50", "TTFT p99", "TPOT p50", "E2E p50", ""]);
     let right: Vec<usize> = (0..heads.len() - 1).collect();
     let mut text = columns(&heads, &rows, &right);
-    text.push_str("\nlatencies in ms; p99 only with at least 100 requests");
+    text.push_str(
+        "\nlatencies in ms; p99 only with at least 100 requests; a study prints it from 368",
+    );
     for (level, run) in runs {
-        if let Some(note) = &run.note_on_chunks {
+        for note in &run.notes_on_tokens {
             text.push_str(&format!("\nnote on {}: {note}", level_name(*level)));
         }
     }

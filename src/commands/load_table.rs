@@ -12,7 +12,7 @@ use crate::terminal::in_line;
 
 /// The note below the table on where its terms are defined.
 const DEFINITIONS: &str = "\
-For definitions, and how vLLM, SGLang, guidellm and aiperf differ (above all in TPOT and ITL), \
+For definitions, and how vLLM, SGLang, GuideLLM and AIPerf differ (above all in TPOT and ITL), \
 see docs/load.md";
 
 /// Returns the table.
@@ -48,7 +48,7 @@ pub(super) fn table_of(
     if let Some(caveat) = caveat(summary) {
         text.push_str(&format!("\n{caveat}"));
     }
-    if let Some(note) = result.tally.note_on_chunks() {
+    for note in result.tally.notes_on_tokens() {
         text.push_str(&format!("\nnote: {note}"));
     }
     for line in errors(result, summary) {
@@ -58,35 +58,61 @@ pub(super) fn table_of(
     text
 }
 
+/// The quantiles above the median that the table shows.
+const SHOWN: [(&str, f64); 3] = [("p90", 0.9), ("p95", 0.95), ("p99", 0.99)];
+
+/// The level at which a study bounds a quantile.
+const LEVEL: f64 = 0.95;
+
 /// Returns a note on the displayed quantiles that have too few requests: with fewer than 1 ÷ (1 − q) values, a quantile
-/// is little more than the maximum.
+/// is little more than the maximum. With a few times as many, it is bounded on both sides, and a study prints it.
 fn caveat(summary: &Summary) -> Option<String> {
     let n = summary.e2e_latency.as_ref().map(|d| d.n)?;
-    let beyond: Vec<&str> = [(10, "p90"), (20, "p95"), (100, "p99")]
-        .into_iter()
-        .filter(|(least, _)| n < *least)
-        .map(|(_, name)| name)
-        .collect();
-    let needed = if n < 10 {
-        "10, 20 and 100"
-    } else if n < 20 {
-        "20 and 100"
-    } else {
-        "100"
+    let below = |least: fn(f64) -> usize| -> (Vec<String>, Vec<String>) {
+        let few = SHOWN.iter().filter(|(_, q)| n < least(*q));
+        few.map(|(name, q)| ((*name).to_owned(), least(*q).to_string()))
+            .unzip()
     };
-    (!beyond.is_empty()).then(|| {
-        let plural = if beyond.len() == 1 { "is" } else { "are" };
-        format!(
-            "note: with {}, {} {plural} hardly more than the largest value; {} {needed} requests",
-            counted(n, "request"),
-            beyond.join(", "),
-            if beyond.len() == 1 {
-                "it takes"
-            } else {
-                "they take"
-            }
-        )
-    })
+    let beyond = below(|q| (1.0 / (1.0 - q)).round() as usize);
+    let unbounded = below(|q| statistics::least_for_quantile(q, LEVEL));
+    let take = |names: &[String]| {
+        if names.len() == 1 {
+            "it takes"
+        } else {
+            "they take"
+        }
+    };
+    let are = |names: &[String]| if names.len() == 1 { "is" } else { "are" };
+    let requests = counted(n, "request");
+    match (&beyond, &unbounded) {
+        ((few, _), (names, needed)) if few.is_empty() => (!names.is_empty()).then(|| {
+            format!(
+                "note: {requests} do not bound {} on both sides, and a study leaves {} out; {} {} requests",
+                names.join(", "),
+                if names.len() == 1 { "it" } else { "them" },
+                take(names),
+                in_words(needed)
+            )
+        }),
+        ((names, needed), (_, bounded)) => Some(format!(
+            "note: with {requests}, {} {} hardly more than the largest value; {} {} requests. A study leaves quantiles \
+             out that are not bounded on both sides: {} {} requests",
+            names.join(", "),
+            are(names),
+            take(names),
+            in_words(needed),
+            take(bounded),
+            in_words(bounded)
+        )),
+    }
+}
+
+/// Returns a list in words: `36, 72 and 368`.
+fn in_words(numbers: &[String]) -> String {
+    match numbers {
+        [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
+        numbers => numbers.concat(),
+    }
 }
 
 fn headline(seed: u64, target: &Target, spec: &LoadSpec) -> String {
@@ -208,7 +234,7 @@ fn requests(spec: &LoadSpec, result: &LoadFiles, summary: &Summary) -> Vec<Vec<S
     let unsent = never_sent(result, summary);
     if unsent > 0 {
         let timed = spec.extent.duration.is_some() && result.ending == Ending::Complete;
-        let note = if timed { "the duration was over" } else { "" };
+        let note = if timed { "the duration had ended" } else { "" };
         rows.push(row("Requests never sent", unsent.to_string(), note));
     }
     let again = result.tally.replays;
@@ -445,6 +471,10 @@ pub(super) fn json_of(
         ("requests_never_sent", never_sent(result, summary)),
         ("requests_sent_again", result.tally.replays),
         ("answers_counted_in_chunks", result.tally.counted_in_chunks),
+        (
+            "answers_with_hidden_reasoning",
+            result.tally.hidden_reasoning,
+        ),
     ] {
         document[name] = json!(count);
     }
@@ -464,4 +494,33 @@ pub(super) fn json_of(
         });
     }
     document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(n: usize) -> Option<String> {
+        let values = (0..n).map(|i| i as f64).collect();
+        let mut summary = load::Summarizer::new(Slo::default(), &std::env::temp_dir())
+            .finish()
+            .expect("no rows need no disk");
+        summary.e2e_latency = Distribution::of(values);
+        caveat(&summary)
+    }
+
+    #[test]
+    fn the_note_on_few_requests_has_the_numbers_at_which_a_study_prints_quantiles() {
+        let few = of(4).unwrap_or_default();
+        assert!(few.contains("p90, p95, p99 are hardly more"), "{few}");
+        assert!(few.contains("they take 10, 20 and 100 requests"), "{few}");
+        assert!(few.ends_with("they take 36, 72 and 368 requests"), "{few}");
+        assert_eq!(
+            of(150).as_deref(),
+            Some(
+                "note: 150 requests do not bound p99 on both sides, and a study leaves it out; it takes 368 requests"
+            )
+        );
+        assert_eq!(of(368), None);
+    }
 }

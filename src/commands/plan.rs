@@ -93,6 +93,9 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
     for cost in &costs {
         say(&cost.text());
     }
+    for warning in &plan.warnings {
+        say(&format!("warning: {warning}"));
+    }
     for note in &plan.notes {
         say(&format!("note: {note}"));
     }
@@ -366,6 +369,6 @@ fn json_of(plan: &Plan) -> serde_json::Value {
     json!({
         "experiment": plan.experiment, "profile": plan.profile, "cells": cells.collect::<Vec<_>>(),
         "stages": plan.stages, "total": plan.total, "estimate_s": plan.estimate_s,
-        "without_estimate": plan.without_estimate, "demand": plan.demand, "design": plan.design, "notes": plan.notes, "lacks": plan.lacks, "trail": plan.trail,
+        "without_estimate": plan.without_estimate, "demand": plan.demand, "design": plan.design, "notes": plan.notes, "warnings": plan.warnings, "lacks": plan.lacks, "trail": plan.trail,
     })
 }

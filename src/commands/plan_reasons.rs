@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::counted;
-use pipeline::{Decision, PlannedCell};
+use pipeline::{Decision, PlannedCell, Reason};
 
 use super::plan::{because, word};
 use crate::reasons::Roots;
@@ -18,6 +18,8 @@ enum Why<'a> {
     Own(String),
     /// Each cell waits for a separate cell of this stage.
     Waits(&'a str),
+    /// New cells, each different in these fields from the earlier cell that is most like it.
+    New(Vec<&'a str>),
     /// Blocked because of another cell, the first with that reason.
     Follows(String),
 }
@@ -68,6 +70,13 @@ fn why<'a>(cell: &'a PlannedCell, roots: &Roots) -> Why<'a> {
             Some(first) => Why::Follows(first.to_owned()),
             None => Why::Own(text(&cell.decision)),
         },
+        Decision::Run {
+            reason:
+                Reason::Changed {
+                    than: Some(_),
+                    differences,
+                },
+        } => Why::New(differences.iter().map(|d| d.path.as_str()).collect()),
         decision => Why::Own(text(decision)),
     }
 }
@@ -104,6 +113,7 @@ fn lines(groups: &[Group<'_>]) -> Vec<String> {
             }
             Why::Own(text) => format!("{}: {text}", which(group)),
             Why::Waits(stage) => format!("{}: {}", which(group), waits(group, stage)),
+            Why::New(fields) => format!("{}: {}", which(group), new(group, fields)),
         };
         let count = shown.entry(group.stage).or_default();
         *count += 1;
@@ -126,6 +136,28 @@ fn lines(groups: &[Group<'_>]) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Returns in what the new cells of a group differ from earlier ones.
+fn new(group: &Group<'_>, fields: &[&str]) -> String {
+    match (group.cells.as_slice(), fields) {
+        ([one], _) => text(&one.decision),
+        (_, []) => {
+            "run, new; the recipe of each differs from that of the most similar earlier cell"
+                .to_owned()
+        }
+        (_, fields) => {
+            let shown: Vec<String> = fields.iter().take(3).map(|f| format!("`{f}`")).collect();
+            let more = match fields.len().saturating_sub(shown.len()) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!(
+                "run, new; each differs from the most similar earlier cell in {}{more}",
+                shown.join(", ")
+            )
+        }
+    }
 }
 
 /// Returns what the cells of a group wait for: one common cell, or a separate cell of a stage for each.
@@ -168,6 +200,37 @@ mod tests {
             cell: cell.to_owned(),
             count,
         }
+    }
+
+    #[test]
+    fn new_cells_that_differ_in_the_same_fields_share_a_line() {
+        let changed = |than: &str, rate: i64| Decision::Run {
+            reason: Reason::Changed {
+                than: Some(than.to_owned()),
+                differences: vec![pipeline::key::Difference {
+                    input: None,
+                    path: "arrival.poisson.rate".to_owned(),
+                    old: Some(4.into()),
+                    new: Some(rate.into()),
+                }],
+            },
+        };
+        let cells = [
+            cell("load", "rate=5,rep=1", changed("load[rate=4,rep=1]", 5)),
+            cell("load", "rate=6,rep=1", changed("load[rate=4,rep=1]", 6)),
+        ];
+        assert_eq!(
+            grouped(&cells),
+            [
+                "load (2 cells): run, new; each differs from the most similar earlier cell in `arrival.poisson.rate`"
+            ]
+        );
+        assert_eq!(
+            grouped(&cells[..1]),
+            [
+                "load[rate=5,rep=1]: run, compared with `load[rate=4,rep=1]`: `arrival.poisson.rate` 4 → 5"
+            ]
+        );
     }
 
     #[test]

@@ -132,27 +132,27 @@ fn tell(
     });
     for left in sources.left_out() {
         say(&format!(
-            "not included: {}: {} (the bundle's README says so)",
+            "not included: {}: {} (the bundle's README names it)",
             left.name, left.reason
         ));
     }
     if published.left_out > 0 {
         say(&format!(
-            "not included: {} artifacts of the outputs {} (the bundle's README says so)",
+            "not included: {} artifacts of the outputs {} (the bundle's README names them)",
             published.left_out,
             arguments.without.join(", ")
         ));
     }
     if published.gone > 0 {
         say(&format!(
-            "not included: {} of earlier results, which {} no longer in the store (the bundle's README says so)",
+            "not included: {} of earlier results, which {} no longer in the store (the bundle's README names them)",
             counted(published.gone, "record"),
             if published.gone == 1 { "is" } else { "are" }
         ));
     }
     for rule in &arguments.allow {
         say(&format!(
-            "secret search switched off for: {rule} (the bundle says so)"
+            "secret search switched off for: {rule} (the bundle names this rule)"
         ));
     }
     say(&format!("bundle       {}", shown(&published.folder)));

@@ -64,6 +64,9 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         shared: shared.as_ref(),
         plan: &plan,
     };
+    for warning in &plan.warnings {
+        complain(&format!("warning: {warning}"));
+    }
     // Asked before signals are deferred, so that Ctrl-C at a question ends the process.
     let permit = run.permit()?;
     if !plan.is_idle() {

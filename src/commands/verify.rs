@@ -64,9 +64,10 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
         };
     }
     say(&format!(
-        "{}, {}, checked against their digests",
+        "{}, {}, checked against their digests, and {} that cover the others",
         counted(checked.files, "file"),
-        bytes(checked.bytes)
+        bytes(checked.bytes),
+        checked.covers
     ));
     say(&format!(
         "{} read from their records",

@@ -71,11 +71,16 @@ fn rolling_figures_have_units_and_unknown_ones_are_left_out() {
         ttft_ms_p95: Some(5.0),
         errors: 1,
         in_flight: 8,
+        elapsed_s: Some(12.3),
+        planned_s: None,
     };
     let all = "; 812 tok/s, TTFT p50 12.3 ms, p95 5.00 ms, 1 error, 8 in flight";
     assert_eq!(figures(&rates), all);
     (rates.output_throughput, rates.ttft_ms_p50, rates.errors) = (None, None, 0);
     assert_eq!(figures(&rates), "; 0 errors, 8 in flight");
+    // A load that ends after a time shows the time; the number of its requests is unknown.
+    rates.planned_s = Some(60.0);
+    assert_eq!(figures(&rates), "; 12 of 60 s, 0 errors, 8 in flight");
 }
 
 #[test]

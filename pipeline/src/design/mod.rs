@@ -12,6 +12,7 @@ mod order;
 mod quiet;
 mod until;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -23,7 +24,7 @@ pub use quiet::{Loud, Otherwise, Preflight, Quiet, Surroundings};
 pub(crate) use until::ALPHA as UNTIL_ALPHA;
 pub use until::Until;
 
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Stage};
 use crate::ids::{AxisId, LocalCell, StageId};
 
 /// The name of the axis of blocks.
@@ -115,6 +116,13 @@ impl Design {
         place.unwrap_or(launch)
     }
 
+    /// Returns whether launches differ along an axis of the unit's stage, and the cells of one do not: every launch has one
+    /// label of it. `position` is that of the axis in the stage's `over`.
+    pub(crate) fn is_of_launch(&self, stage: &Stage, position: usize) -> bool {
+        let launches = self.cells.iter().map(|(_, launch)| *launch);
+        one_label_each(launches.zip(stage.cells.iter().map(|cell| cell.at[position])))
+    }
+
     /// Returns the degrees of freedom of a comparison of two launches over the blocks.
     pub fn degrees_of_freedom(&self) -> usize {
         self.blocks.saturating_sub(1)
@@ -130,5 +138,25 @@ impl Experiment {
         let over = &self.stages[stage].over;
         let position = over.iter().position(|axis| *axis == control.axis);
         position.is_some_and(|p| at[p] == control.label)
+    }
+}
+
+/// Returns whether all cells of a launch have the same label, for each launch. `cells` are the launches and the labels.
+fn one_label_each(cells: impl Iterator<Item = (usize, u16)>) -> bool {
+    let mut labels: BTreeMap<usize, u16> = BTreeMap::new();
+    cells
+        .into_iter()
+        .all(|(launch, label)| *labels.entry(launch).or_insert(label) == label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_belongs_to_launches_if_no_launch_has_two_of_its_labels() {
+        // Two loads on one launch, and two on launches of their own.
+        assert!(!one_label_each([(0, 0), (0, 1), (1, 2)].into_iter()));
+        assert!(one_label_each([(0, 0), (1, 1), (0, 0), (1, 1)].into_iter()));
     }
 }

@@ -8,7 +8,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::recipe::{Recipe, RecipeCell, RecipeInput};
-use crate::stage::{CellStatus, Json};
+use crate::place::plain_label;
+use crate::stage::{CellStatus, Coordinates, Json};
 
 /// From this many changed cells of an input on, only their number is reported.
 const MANY_CELLS: usize = 4;
@@ -34,8 +35,12 @@ impl fmt::Display for Difference {
         } else {
             write!(f, "`{}`", self.path)?;
         }
+        let is_whole = |value: &Json| value.is_object() || value.is_array();
         match (&self.old, &self.new) {
             (None, None) => Ok(()),
+            // A part of a recipe is named; its text would be long.
+            (None, Some(new)) if is_whole(new) => f.write_str(" is new"),
+            (Some(old), None) if is_whole(old) => f.write_str(" is gone"),
             (old, new) => {
                 let (old, new) = pair(shown(old.as_ref()), shown(new.as_ref()));
                 write!(f, " {old} → {new}")
@@ -141,7 +146,7 @@ impl Recipe {
     }
 }
 
-fn labels(coordinates: &crate::stage::Coordinates) -> Json {
+fn labels(coordinates: &Coordinates) -> Json {
     coordinates
         .0
         .iter()
@@ -156,6 +161,44 @@ fn join(path: &str, key: &str) -> String {
     } else {
         format!("{path}.{key}")
     }
+}
+
+/// Returns the items of a list by their names, if all have one, each its own: the tables of an analysis, for example.
+fn by_name(items: &[Json]) -> Option<BTreeMap<&str, &Json>> {
+    let named = items
+        .iter()
+        .map(|item| Some((item.get("name")?.as_str()?, item)));
+    let named = named.collect::<Option<BTreeMap<_, _>>>()?;
+    (named.len() == items.len() && !items.is_empty()).then_some(named)
+}
+
+/// Compares two lists of named items, name by name.
+fn named_items(
+    input: Option<&str>,
+    path: &str,
+    [a, b]: [&[Json]; 2],
+    differences: &mut Vec<Difference>,
+) {
+    let (before, now) = (
+        by_name(a).unwrap_or_default(),
+        by_name(b).unwrap_or_default(),
+    );
+    let names: BTreeSet<&str> = before.keys().chain(now.keys()).copied().collect();
+    let mut inside = Vec::new();
+    for name in names {
+        let (old, new) = (before.get(name).copied(), now.get(name).copied());
+        values(input, &join(path, name), old, new, &mut inside);
+    }
+    if inside.is_empty() {
+        let order = |items: &[Json]| items.iter().map(|item| item["name"].clone()).collect();
+        inside.push(Difference {
+            input: input.map(ToOwned::to_owned),
+            path: path.to_owned(),
+            old: Some(order(a)),
+            new: Some(order(b)),
+        });
+    }
+    differences.append(&mut inside);
 }
 
 /// Descends into two values in parallel and notes where they differ.
@@ -175,6 +218,11 @@ fn values(
             for key in keys {
                 values(input, &join(path, key), a.get(key), b.get(key), differences);
             }
+        }
+        (Some(Json::Array(a)), Some(Json::Array(b)))
+            if by_name(a).is_some() && by_name(b).is_some() =>
+        {
+            named_items(input, path, [a, b], differences);
         }
         (Some(Json::Array(a)), Some(Json::Array(b))) if a.len() == b.len() => {
             for (i, (a, b)) in a.iter().zip(b).enumerate() {
@@ -232,55 +280,83 @@ fn one_input(
     read: &dyn Fn(&Digest) -> Option<Json>,
     differences: &mut Vec<Difference>,
 ) {
-    let before: BTreeMap<String, &RecipeCell> = old
-        .cells
-        .iter()
-        .map(|c| (c.coordinates.to_string(), c))
-        .collect();
-    let now: BTreeMap<String, &RecipeCell> = new
-        .cells
-        .iter()
-        .map(|c| (c.coordinates.to_string(), c))
-        .collect();
-    let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+    let by_place = |cells: &[RecipeCell]| -> Vec<String> {
+        cells.iter().map(|c| place(&c.coordinates)).collect()
+    };
+    let (places_before, places_now) = (by_place(&old.cells), by_place(&new.cells));
+    let before: BTreeMap<&String, &RecipeCell> = places_before.iter().zip(&old.cells).collect();
+    let now: BTreeMap<&String, &RecipeCell> = places_now.iter().zip(&new.cells).collect();
+    let names: BTreeSet<&String> = before.keys().chain(now.keys()).copied().collect();
     let changed: Vec<&String> = names
         .into_iter()
-        .filter(|n| before.get(*n) != now.get(*n))
+        .filter(|n| !same(before.get(n).copied(), now.get(n).copied()))
         .collect();
     // A cell that joined with another cell of the same stage (renamed labels) is still compared.
     if let ([a], [b]) = (old.cells.as_slice(), new.cells.as_slice()) {
         return one_cell(&new.stage, Some(a), Some(b), read, differences);
     }
     if changed.len() >= MANY_CELLS {
-        let arrived = changed
-            .iter()
-            .filter(|n| is_ok(&now, n) && !is_ok(&before, n))
-            .count();
-        let text = format!(
-            "{} of {} cells ({arrived} of them are new)",
-            changed.len(),
-            now.len().max(before.len())
-        );
+        let ok = |cells: &BTreeMap<&String, &RecipeCell>, name: &String| {
+            let cell = cells.get(name);
+            cell.is_some_and(|c| c.status == CellStatus::Ok)
+        };
+        let count = |is: &dyn Fn(bool, bool) -> bool| {
+            let cells = changed.iter();
+            cells.filter(|n| is(ok(&before, n), ok(&now, n))).count()
+        };
+        let arrived = count(&|was, is| !was && is);
+        let gone = count(&|was, is| was && !is);
+        let counts = [
+            (arrived, "new"),
+            (gone, "gone"),
+            (changed.len() - arrived - gone, "changed"),
+        ];
+        let counts = counts.iter().filter(|(n, _)| *n > 0);
+        let counts: Vec<String> = counts.map(|(n, what)| format!("{n} {what}")).collect();
+        let text = format!("of {} cells, {}", now.len(), counts.join(", "));
         differences.push(note(&new.stage, text));
         return;
     }
     if changed.is_empty() && old != new {
-        differences.push(note(&new.stage, "the order of its cells".to_owned()));
+        let texts = |cells: &[RecipeCell]| -> BTreeSet<String> {
+            cells.iter().map(|c| c.coordinates.to_string()).collect()
+        };
+        let text = match texts(&old.cells) == texts(&new.cells) {
+            true => "the order of its cells",
+            false => RESPELT,
+        };
+        differences.push(note(&new.stage, text.to_owned()));
     }
     for name in changed {
-        let input = crate::place::cell_text(&new.stage, name);
-        one_cell(
-            &input,
-            before.get(name).copied(),
-            now.get(name).copied(),
-            read,
-            differences,
-        );
+        let (old, now) = (before.get(name).copied(), now.get(name).copied());
+        let at = now.or(old).map(|cell| cell.coordinates.to_string());
+        let input = crate::place::cell_text(&new.stage, &at.unwrap_or_default());
+        one_cell(&input, old, now, read, differences);
     }
 }
 
-fn is_ok(cells: &BTreeMap<String, &RecipeCell>, name: &str) -> bool {
-    cells.get(name).is_some_and(|c| c.status == CellStatus::Ok)
+/// What differs if cells are the same and their coordinates are written in another way.
+const RESPELT: &str = "only the order of its axes, or how their labels are written";
+
+/// Returns coordinates as text that depends neither on the order of the axes nor on whether 0 is written as 0.0.
+fn place(coordinates: &Coordinates) -> String {
+    let mut pairs = coordinates.0.clone();
+    for (_, label) in &mut pairs {
+        *label = plain_label(label.clone());
+    }
+    pairs.sort_by(|a, b| a.0.cmp(&b.0));
+    Coordinates(pairs).to_string()
+}
+
+/// Returns whether two cells at the same place are the same, however their coordinates are written.
+fn same(a: Option<&RecipeCell>, b: Option<&RecipeCell>) -> bool {
+    a.zip(b).is_some_and(|(a, b)| {
+        let coordinates = b.coordinates.clone();
+        RecipeCell {
+            coordinates,
+            ..a.clone()
+        } == *b
+    })
 }
 
 fn one_cell(
@@ -314,10 +390,13 @@ fn one_cell(
     values(
         Some(input),
         "coordinates",
-        Some(&json!(old.coordinates.to_string())),
-        Some(&json!(new.coordinates.to_string())),
+        Some(&json!(place(&old.coordinates))),
+        Some(&json!(place(&new.coordinates))),
         differences,
     );
+    if place(&old.coordinates) == place(&new.coordinates) && old.coordinates != new.coordinates {
+        differences.push(note(input, RESPELT.to_owned()));
+    }
     let names: BTreeSet<&String> = old.outputs.keys().chain(new.outputs.keys()).collect();
     let mut explained = false;
     for name in names {
@@ -345,6 +424,8 @@ fn one_cell(
 
 #[cfg(test)]
 mod tests {
+    use artifacts::Scalar;
+
     use super::super::recipe::tests::sample;
     use super::*;
 
@@ -423,7 +504,7 @@ mod tests {
         old.inputs[0].cells = (0..10)
             .map(|i| {
                 let mut cell = cell.clone();
-                cell.coordinates.0[0].1 = artifacts::Scalar::Int(i);
+                cell.coordinates.0[0].1 = Scalar::Int(i);
                 cell.status = CellStatus::Failed;
                 cell
             })
@@ -435,7 +516,72 @@ mod tests {
             .for_each(|c| c.status = CellStatus::Ok);
         assert_eq!(
             texts(&new, &old, &|_| None),
-            ["input `server` changed: 10 of 10 cells (10 of them are new)"]
+            ["input `server` changed: of 10 cells, 10 new"]
+        );
+    }
+
+    /// Returns a recipe whose input has a cell for each pair of labels.
+    fn grid(labels: &[i64], spelt: &dyn Fn(i64, i64) -> Coordinates) -> Recipe {
+        let mut recipe = sample();
+        let cell = recipe.inputs[0].cells[0].clone();
+        let pairs = labels
+            .iter()
+            .flat_map(|a| labels.iter().map(move |b| (*a, *b)));
+        let cells = pairs.map(|(a, b)| RecipeCell {
+            coordinates: spelt(a, b),
+            ..cell.clone()
+        });
+        recipe.inputs[0].cells = cells.collect();
+        recipe
+    }
+
+    #[test]
+    fn cells_are_the_same_whatever_the_order_of_their_axes_and_the_spelling_of_their_labels() {
+        let pair = |axis: &str, label| (axis.to_owned(), label);
+        let plain = |a, b| Coordinates(vec![pair("x", Scalar::Int(a)), pair("y", Scalar::Int(b))]);
+        let turned = |a, b| {
+            Coordinates(vec![
+                pair("y", Scalar::Float(b as f64)),
+                pair("x", Scalar::Int(a)),
+            ])
+        };
+        let (old, new) = (grid(&[0, 1, 2], &plain), grid(&[0, 1, 2], &turned));
+        assert_eq!(
+            texts(&new, &old, &|_| None),
+            [format!("input `server` changed: {RESPELT}")]
+        );
+        let other = grid(&[1, 2, 3], &turned);
+        assert_eq!(
+            texts(&other, &old, &|_| None),
+            ["input `server` changed: of 9 cells, 5 new, 5 gone"]
+        );
+    }
+
+    #[test]
+    fn items_of_a_list_are_compared_by_their_names() {
+        let tables = |names: &[&str], column: &str| {
+            let mut recipe = sample();
+            let table = |name: &&str| json!({"name": name, "parameters": {"column": column}});
+            recipe.parameters["tables"] = names.iter().map(table).collect();
+            recipe
+        };
+        let old = tables(&["cells", "cmp"], "a");
+        let none = |_: &Digest| None;
+        assert_eq!(
+            texts(&tables(&["cells"], "a"), &old, &none),
+            ["`tables.cmp` is gone"]
+        );
+        assert_eq!(
+            texts(&tables(&["cells", "new", "cmp"], "b"), &old, &none),
+            [
+                "`tables.cells.parameters.column` a → b",
+                "`tables.cmp.parameters.column` a → b",
+                "`tables.new` is new"
+            ]
+        );
+        assert_eq!(
+            texts(&tables(&["cmp", "cells"], "a"), &old, &none),
+            [r#"`tables` ["cells","cmp"] → ["cmp","cells"]"#]
         );
     }
 }

@@ -26,7 +26,7 @@ use super::shared::{arm, look_repeatedly, share};
 use super::spec::{Parts, add_launches, spec};
 use super::stages::{Draft, Drafts, drafts, order};
 use super::tree::{Node, Value};
-use super::{needs, parse, secrets, unused};
+use super::{needs, parse, respelt, secrets, unused};
 use crate::experiment::{Axis, Experiment, Order, Stage};
 use crate::ids::{AxisId, DraftId, StageId};
 use crate::plan::Launches;
@@ -148,6 +148,7 @@ fn compile(
     let mut drafts = drafts(section, &axes, &values, registry, sink);
     if !options.partial {
         unused::check(root, &drafts, &axes, &values, sink);
+        respelt::check(root, sink);
     }
     let unit = design
         .as_ref()

@@ -305,11 +305,11 @@ impl DesignDraft {
             let message = format!("with an A/A arm no axis can be named `{CONTROL}`");
             return wrong("", message, "rename the axis".to_owned());
         }
-        let given = Scalar::Text(arm.label.clone());
+        let given = Scalar::from_json(&arm.label).unwrap_or(Scalar::Null);
         let Some(stands_for) = axis.index(&given) else {
             if !axis.has_dropped(&given) {
-                let message = format!("`{}` is not a label of the axis `{}`", arm.label, arm.axis);
-                wrong("label", message, axis.remedy(&arm.label));
+                let message = format!("`{given}` is not a label of the axis `{}`", arm.axis);
+                wrong("label", message, axis.remedy(&given.to_string()));
             }
             return;
         };
@@ -497,7 +497,7 @@ impl DesignDraft {
         let span = |text: Option<DurationText>| text.map_or(Duration::ZERO, |text| text.0);
         let quiet = self.file.quiet.clone().unwrap_or_default();
         let usual = Quiet::default();
-        Design {
+        let design = Design {
             axis: self.axis,
             blocks: self.blocks,
             until: self.until(stages, kinds, sink),
@@ -515,7 +515,38 @@ impl DesignDraft {
             sequence: sequence(order, self.blocks, &launches, seed),
             launches,
             cells,
+        };
+        self.check_arm(&design, stage, axes, sink);
+        design
+    }
+
+    /// Checks that the arm is another launch than the label it stands for, as far as the labels of its axis are launches
+    /// at all. On an axis of the load, it would show the noise of launches, while the labels are compared within one.
+    fn check_arm(&self, design: &Design, stage: &Stage, axes: &Axes, sink: &Sink) {
+        let Some(control) = design.control else {
+            return;
+        };
+        let position = stage.over.iter().position(|axis| *axis == control.axis);
+        if position.is_none_or(|at| design.is_of_launch(stage, at)) {
+            return;
         }
+        let name = &axes[control.axis].name;
+        let message = format!(
+            "the labels of `{name}` share a launch of `{}`, so an A/A arm on it controls nothing",
+            stage.name
+        );
+        let apart = (0..stage.over.len())
+            .filter(|at| stage.over[*at] != design.axis && design.is_of_launch(stage, *at))
+            .map(|at| axes[stage.over[at]].name.as_str());
+        let apart: Vec<&str> = apart.collect();
+        let hint = match apart.is_empty() {
+            true => "remove `control`: no axis tells launches apart".to_owned(),
+            false => format!(
+                "take an axis whose labels are launched apart, one of {}, or remove `control`",
+                list(apart)
+            ),
+        };
+        sink.add(self.mistake("control", "axis", message, hint));
     }
 }
 

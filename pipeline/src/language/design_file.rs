@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::settings::{BlocksText, DurationText, PercentText};
 use crate::design::{Otherwise, UnitOrder};
+use crate::stage::Json;
 
 /// What to write for a number of blocks that follows from the results.
 const UNTIL_PRECISE: &str = "`blocks: 5, until: {relative-half-width: 5 %, of: output_throughput, at-most: 20}`, which adds blocks until the \
@@ -115,7 +116,8 @@ pub(super) struct ArmFile {
     /// The axis.
     pub(super) axis: String,
     /// The label that is launched a second time.
-    pub(super) label: String,
+    #[schemars(extend("type" = ["string", "number", "boolean"]))]
+    pub(super) label: Json,
     /// The name of the second launch.
     #[serde(rename = "as")]
     pub(super) name: String,

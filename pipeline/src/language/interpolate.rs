@@ -467,7 +467,11 @@ fn one_of(node: &Node, parts: Vec<Node>) -> Node {
 }
 
 /// Calls `call` for every text with a placeholder.
-fn each_text(node: &Node, route: &mut Vec<Step>, call: &mut dyn FnMut(&str, Span, &[Step])) {
+pub(super) fn each_text(
+    node: &Node,
+    route: &mut Vec<Step>,
+    call: &mut dyn FnMut(&str, Span, &[Step]),
+) {
     match &node.value {
         Value::Text(text) if text.contains("${") => call(text, node.span, route),
         Value::List(items) => {
@@ -486,6 +490,19 @@ fn each_text(node: &Node, route: &mut Vec<Step>, call: &mut dyn FnMut(&str, Span
         }
         _ => {}
     }
+}
+
+/// Returns the placeholders of a text whose values are written out, because the text is longer than one placeholder.
+pub(super) fn written_out(text: &str) -> Vec<&str> {
+    let pieces = pieces(text).unwrap_or_default();
+    if pieces.len() < 2 {
+        return Vec::new();
+    }
+    let placeholders = pieces.into_iter().filter_map(|piece| match piece {
+        Piece::Placeholder(name) => Some(name),
+        Piece::Literal(_) => None,
+    });
+    placeholders.collect()
 }
 
 /// Returns the first name of each placeholder in a text.

@@ -1,6 +1,6 @@
 //! Which stages a design launches again in each block.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use typed_index_collections::TiVec;
 
@@ -8,6 +8,7 @@ use super::axes::Axes;
 use super::stages::{Draft, Drafts};
 use crate::experiment::Stage;
 use crate::ids::{AxisId, DraftId, LocalCell};
+use crate::place::Condition;
 use crate::stage::{Class, Coordinates, StageKind};
 
 pub(super) fn class(draft: &Draft) -> Option<Class> {
@@ -86,7 +87,8 @@ pub(super) fn launches(
     )
 }
 
-/// Names a launch by the labels that all its cells share, except the block.
+/// Names a launch by the labels that all its cells share, except the block. If they share none, names it by all of them:
+/// `rate=1|2`.
 pub(super) fn launch_name(
     members: &[&[u16]],
     stage: &Stage,
@@ -106,6 +108,54 @@ pub(super) fn launch_name(
             axis.labels[usize::from(members[0][position])].clone(),
         )
     };
-    let pairs = (0..stage.over.len()).filter(agreed).map(label).collect();
-    Coordinates(pairs).to_string()
+    let pairs: Vec<_> = (0..stage.over.len()).filter(agreed).map(label).collect();
+    if !pairs.is_empty() {
+        return Coordinates(pairs).to_string();
+    }
+    let all = |position: usize| {
+        let axis = &axes[stage.over[position]];
+        let labels: BTreeSet<u16> = members.iter().map(|at| at[position]).collect();
+        let labels = labels.into_iter();
+        let labels = labels.map(|label| axis.labels[usize::from(label)].clone());
+        (axis.name.clone(), labels.collect())
+    };
+    let others = (0..stage.over.len()).filter(|position| *position != of_blocks);
+    Condition(others.map(all).collect()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use artifacts::Scalar;
+
+    use super::super::axes::AxisDraft;
+    use super::*;
+
+    #[test]
+    fn a_launch_whose_cells_share_no_label_is_named_by_all_of_them() {
+        let axis = |name: &str, labels: &[&str]| AxisDraft {
+            labels: labels.iter().map(|l| Scalar::Text((*l).into())).collect(),
+            ..AxisDraft::without_labels(name)
+        };
+        let axes: TiVec<AxisId, AxisDraft> = vec![
+            axis("block", &["one", "two"]),
+            axis("rate", &["low", "high"]),
+        ]
+        .into();
+        let stage = Stage {
+            name: "ask".to_owned(),
+            kind: "load".to_owned(),
+            class: Class::Measurement,
+            needs: Vec::new(),
+            over: vec![AxisId::from(0), AxisId::from(1)],
+            replicate: Vec::new(),
+            exclusive: Vec::new(),
+            parameter_sets: Vec::new(),
+            placements: Vec::new(),
+            cells: TiVec::new(),
+            excluded: Vec::new(),
+        };
+        let named = |members: &[&[u16]]| launch_name(members, &stage, &axes, 0);
+        assert_eq!(named(&[&[0, 1], &[1, 1]]), "rate=high");
+        assert_eq!(named(&[&[0, 0], &[0, 1], &[1, 0]]), "rate=low|high");
+    }
 }

@@ -65,6 +65,7 @@ mod parameters;
 mod parse;
 mod placeholders;
 mod renamed;
+mod respelt;
 mod rules;
 mod same;
 mod secrets;

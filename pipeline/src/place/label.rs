@@ -24,6 +24,27 @@ pub(crate) fn push_label(text: &mut String, label: &Scalar) {
     written.expect("writing to a string never fails");
 }
 
+/// Returns a label as a table holds it in the spelling of the axis: a whole number as an integer. A column of numbers has
+/// doubles as soon as one of the axis' labels is not whole.
+pub fn plain_label(label: Scalar) -> Scalar {
+    match label {
+        Scalar::Float(value) if value == value.trunc() && value.abs() < 1e15 => {
+            Scalar::Int(value as i64)
+        }
+        other => other,
+    }
+}
+
+/// Returns the text of a label of a table, for a reader: all of its digits and no more, without quotes. A label is exact,
+/// and two labels that differ never look alike.
+pub fn label_text(label: &Scalar) -> String {
+    match plain_label(label.clone()) {
+        Scalar::Text(text) => text,
+        Scalar::Float(value) => format!("{value:?}"),
+        other => other.to_string(),
+    }
+}
+
 /// Appends the name of an axis, a column or a stage in its canonical spelling.
 pub(crate) fn push_name(text: &mut String, name: &str) {
     if !name.is_empty() && name.chars().all(in_name) {

@@ -27,7 +27,7 @@ pub use condition::{Condition, spaced};
 pub use coordinates::{CellName, Coordinates, WrittenCell, cell_text};
 pub(crate) use label::push_label;
 pub(crate) use label::push_name;
-pub use label::{LabelKey, is_hidden, same_label};
+pub use label::{LabelKey, is_hidden, label_text, plain_label, same_label};
 pub use pattern::CellPattern;
 pub use read::PlaceError;
 pub(crate) use read::Reader;

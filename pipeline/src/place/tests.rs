@@ -239,3 +239,21 @@ fn a_pattern_takes_labels_by_value_and_else_by_their_letters() {
     assert_eq!(find("s[y=1]"), [0; 0]);
     assert_eq!(find("s"), [0, 1, 2, 3, 4]);
 }
+
+#[test]
+fn a_label_of_a_table_has_all_its_digits_and_a_whole_one_no_fraction() {
+    for (label, text) in [
+        (0.12341, "0.12341"),
+        (0.12344, "0.12344"),
+        (2500.0, "2500"),
+        (0.0, "0"),
+        (-0.0, "0"),
+        (1.0, "1"),
+        (1e-7, "1e-7"),
+        (1e300, "1e300"),
+    ] {
+        assert_eq!(label_text(&Scalar::Float(label)), text);
+    }
+    assert_eq!(label_text(&Scalar::Text("a b".to_owned())), "a b");
+    assert_eq!(plain_label(Scalar::Float(2500.0)), Scalar::Int(2500));
+}

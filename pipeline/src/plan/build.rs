@@ -11,6 +11,7 @@ use super::measured::Fate;
 use super::reason::Reasons;
 use super::select::Forced;
 use super::session::{Outcome, Session, State};
+use super::too_few;
 use super::{Counts, Decision, Plan, PlanOptions, PlannedCell, PlannedDemand, Reason, StageCounts};
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
@@ -249,6 +250,7 @@ pub(crate) fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError>
         experiment: session.graph.experiment.name.clone(),
         profile: session.graph.experiment.profile.clone(),
         notes: notes(session, &cells),
+        warnings: too_few::warnings(session, &cells),
         design: None,
         lacks: session.lacks.iter().cloned().collect(),
         demand: (demand.cells > 0).then_some(demand),

@@ -210,13 +210,14 @@ impl Launched {
         if compared.len() < 2 {
             return None;
         }
+        let of_launches = axes_of_launches(session, design);
         let mut logs: BTreeMap<usize, BTreeMap<(usize, String), f64>> = BTreeMap::new();
         for (cell, (block, launch)) in &self.measured {
             if !compared.contains(launch) {
                 continue;
             }
             if let Some(value) = figure(session, *cell).filter(|v| *v > 0.0) {
-                let key = (*block, what_else(session, design, *cell));
+                let key = (*block, what_else(session, design, &of_launches, *cell));
                 logs.entry(*launch).or_default().insert(key, value.ln());
             }
         }
@@ -281,26 +282,32 @@ fn differences(a: &BTreeMap<(usize, String), f64>, b: &BTreeMap<(usize, String),
         .collect()
 }
 
+/// Returns the axes along which launches differ. Cells of the unit itself may share a launch, and then also differ in what a
+/// launch does not fix.
+fn axes_of_launches(session: &Session<'_>, design: &Design) -> BTreeSet<AxisId> {
+    let unit = &session.graph.experiment.stages[design.unit];
+    let axes = unit.over.iter().copied().enumerate();
+    let axes = axes.filter(|(at, _)| design.is_of_launch(unit, *at));
+    let arm = design.control.map(|c| c.axis);
+    axes.map(|(_, axis)| axis).chain(arm).collect()
+}
+
 /// Returns the coordinates of a measured cell that belong neither to its block nor to its launch.
-fn what_else(session: &Session<'_>, design: &Design, cell: CellId) -> String {
+fn what_else(
+    session: &Session<'_>,
+    design: &Design,
+    of_launches: &BTreeSet<AxisId>,
+    cell: CellId,
+) -> String {
     let (stage, i) = session.graph.place(cell);
     let experiment = session.graph.experiment;
-    let of_unit: BTreeSet<AxisId> = if stage == design.unit {
-        design.control.map(|c| c.axis).into_iter().collect()
-    } else {
-        experiment.stages[design.unit]
-            .over
-            .iter()
-            .copied()
-            .collect()
-    };
     let node = &experiment.stages[stage];
     let mut coordinates = experiment.coordinates(stage, &node.cells[i].at);
     let mut position = 0;
     coordinates.0.retain(|_| {
         let axis = node.over[position];
         position += 1;
-        axis != design.axis && !of_unit.contains(&axis)
+        axis != design.axis && !of_launches.contains(&axis)
     });
     format!("{}[{}]", node.name, coordinates)
 }

@@ -34,6 +34,8 @@ pub struct Plan {
     pub demand: Option<PlannedDemand>,
     /// Notes for the user: measurements that will be replaced, several results under one key.
     pub notes: Vec<String>,
+    /// Columns of results that will have no values, because cells measure too few requests.
+    pub warnings: Vec<String>,
     /// What cells need and this machine lacks; these cells are blocked.
     pub lacks: Vec<Lack>,
     /// The trail digest, if everything it covers is already known.

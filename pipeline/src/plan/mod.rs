@@ -15,6 +15,7 @@ mod rented;
 mod resolve;
 mod select;
 mod session;
+mod too_few;
 mod until;
 
 pub(crate) use build::document;

@@ -1,9 +1,10 @@
 //! Why a cell executes: how its recipe differs from the nearest earlier action.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 
-use artifacts::{ActionKey, Digest, HistoryLine};
+use artifacts::{ActionKey, Digest, HistoryLine, Scalar};
 use serde::Serialize;
 
 use super::select::Forced;
@@ -12,14 +13,36 @@ use crate::error::PipelineError;
 use crate::ids::{CellId, StageId};
 use crate::key::Difference;
 use crate::lock::LockCell;
+use crate::place::same_label;
 use crate::record::Record;
-use crate::stage::{CellStatus, Json};
+use crate::stage::{CellStatus, Coordinates, Json};
 
 /// Artifacts larger than this (bytes) are not read to explain a difference.
 const LOOK_INSIDE: u64 = 1 << 20;
 
 /// The number of cells per stage that are explained field by field; the rest are only reported as changed.
 const EXPLAINED: usize = 64;
+
+/// The number of earlier executions of a stage among which the most similar one is looked for.
+const COMPARED: usize = 256;
+
+/// Returns the execution whose cell has the most labels in common with a place; of several, the first.
+fn nearest<'a>(
+    at: &Coordinates,
+    earlier: &'a [(Coordinates, HistoryLine)],
+) -> Option<&'a HistoryLine> {
+    let common = |other: &Coordinates| {
+        let labels = other.0.iter();
+        let same = |(axis, label): &&(String, Scalar)| {
+            at.get(axis).is_some_and(|own| same_label(own, label))
+        };
+        labels.filter(same).count()
+    };
+    // `max_by_key` returns the last of several.
+    let all = earlier.iter().rev();
+    all.max_by_key(|(other, _)| common(other))
+        .map(|(_, line)| line)
+}
 
 /// The reason why a cell executes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -113,7 +136,8 @@ struct EarlierExecution {
 pub(super) struct Reasons {
     explained: HashMap<StageId, usize>,
     values: std::cell::RefCell<HashMap<Digest, Option<Json>>>,
-    newest: HashMap<StageId, Option<HistoryLine>>,
+    /// Earlier executions of each stage, newest first, with their coordinates.
+    earlier: HashMap<StageId, Vec<(Coordinates, HistoryLine)>>,
 }
 
 impl Reasons {
@@ -121,7 +145,7 @@ impl Reasons {
         Self {
             explained: HashMap::new(),
             values: Default::default(),
-            newest: HashMap::new(),
+            earlier: HashMap::new(),
         }
     }
 
@@ -184,8 +208,8 @@ impl Reasons {
         Ok(Reason::Changed { than, differences })
     }
 
-    /// Returns the execution to compare a cell with: its own in the lock, its newest in the store, or the newest of its
-    /// stage.
+    /// Returns the execution to compare a cell with: its own in the lock, its newest in the store, or that of the cell of
+    /// its stage with the most labels in common, the newest of these.
     fn earlier(
         &mut self,
         session: &Session<'_>,
@@ -205,10 +229,9 @@ impl Reasons {
         let (stage, i) = session.graph.place(cell);
         let node = &session.graph.nodes[stage];
         let name = &node.stage.name;
-        let newest = |coordinates: Option<&str>| {
+        let history = |coordinates: Option<&str>, most: usize| {
             let experiment = &session.graph.experiment.name;
-            let history = session.store.history(experiment, name, coordinates, 1);
-            history.map(|lines| lines.into_iter().next())
+            session.store.history(experiment, name, coordinates, most)
         };
         let of_store = |line: HistoryLine, than: Option<String>| EarlierExecution {
             key: line.key,
@@ -219,20 +242,24 @@ impl Reasons {
             },
             than,
         };
-        if let Some(own) = newest(Some(&node.texts[i]))? {
+        if let Some(own) = history(Some(&node.texts[i]), 1)?.into_iter().next() {
             return Ok(Some(of_store(own, None)));
         }
-        let line = match self.newest.get(&stage) {
-            Some(cached) => cached.clone(),
-            None => {
-                let any = newest(None)?;
-                self.newest.insert(stage, any.clone());
-                any
+        let others = match self.earlier.entry(stage) {
+            Entry::Occupied(cached) => cached.into_mut(),
+            Entry::Vacant(vacant) => {
+                let lines = history(None, COMPARED)?.into_iter();
+                let placed = |line: HistoryLine| Some((line.coordinates.parse().ok()?, line));
+                vacant.insert(lines.filter_map(placed).collect())
             }
         };
-        Ok(line.map(|line| {
+        let at = session
+            .graph
+            .experiment
+            .coordinates(stage, &node.stage.cells[i].at);
+        Ok(nearest(&at, others).map(|line| {
             let than = crate::place::cell_text(name, &line.coordinates);
-            of_store(line, Some(than))
+            of_store(line.clone(), Some(than))
         }))
     }
 
@@ -250,5 +277,47 @@ impl Reasons {
             .entry(*digest)
             .or_insert_with(read)
             .clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_cell_is_compared_with_the_cell_that_has_the_most_labels_in_common() {
+        let line = |text: &str| HistoryLine {
+            seq: 0,
+            coordinates: text.to_owned(),
+            key: ActionKey(Digest::of(text.as_bytes())),
+            record: Digest::of(text.as_bytes()),
+            status: "ok".to_owned(),
+            cacheable: true,
+            seconds: 1.0,
+        };
+        let earlier: Vec<(Coordinates, HistoryLine)> = [
+            "rate=8,workload=long,rep=2",
+            "rate=4,workload=chat,rep=2",
+            "rate=4,workload=chat,rep=1",
+        ]
+        .map(|text| (text.parse().unwrap(), line(text)))
+        .into();
+        let than = |at: &str| {
+            let at: Coordinates = at.parse().unwrap();
+            nearest(&at, &earlier).unwrap().coordinates.clone()
+        };
+        assert_eq!(
+            than("rate=2,workload=chat,rep=1"),
+            "rate=4,workload=chat,rep=1"
+        );
+        assert_eq!(
+            than("rate=8,workload=chat,rep=2"),
+            "rate=8,workload=long,rep=2"
+        );
+        // Nothing in common: the newest.
+        assert_eq!(
+            than("rate=1,workload=x,rep=9"),
+            "rate=8,workload=long,rep=2"
+        );
     }
 }

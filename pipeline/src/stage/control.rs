@@ -43,6 +43,12 @@ pub struct Rates {
     pub errors: u64,
     /// The number of requests currently in flight.
     pub in_flight: u64,
+    /// The time since the first measured request was sent, s.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub elapsed_s: Option<f64>,
+    /// The time after which no further request is sent, s, if the load ends after a time.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub planned_s: Option<f64>,
 }
 
 /// A cell's connection to the user: stop requests in, progress out.
@@ -155,11 +161,12 @@ impl Control {
         });
     }
 
-    /// Reports the progress of a load, with its rolling figures.
+    /// Reports the progress of a load, with its rolling figures. A load that ends after a time has room for any number of
+    /// requests, so it has no total.
     pub fn rates(&self, done: u64, total: u64, rates: Rates) {
         (self.progress)(Progress {
             done,
-            total: Some(total),
+            total: Some(total).filter(|_| rates.planned_s.is_none()),
             what: "requests".to_owned(),
             rates: Some(rates),
             log: Vec::new(),

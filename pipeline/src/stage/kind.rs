@@ -102,6 +102,15 @@ pub struct Demand {
     pub seconds: Option<f64>,
 }
 
+/// The numbers of requests that the cells of a stage measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MeasuredRequests {
+    /// The fewest of a cell whose parameters say.
+    pub fewest: u64,
+    /// The most of a cell; `None` if the parameters of a cell do not say.
+    pub most: Option<u64>,
+}
+
 /// A stage kind. One value serves all stages of the kind, on any thread.
 pub trait StageKind: Send + Sync {
     /// Returns the name used in the experiment as `kind:`.
@@ -218,6 +227,26 @@ pub trait StageKind: Send + Sync {
     /// Returns the load that a cell of these parameters puts on a server; `None` if it uses no server.
     fn demand(&self, _parameters: &Json) -> Option<Demand> {
         None
+    }
+
+    /// Returns the number of requests that a cell of these parameters measures, or the expected number of random arrivals;
+    /// `None` if it depends on the answers, or the kind has no requests.
+    fn requests_planned(&self, _parameters: &Json) -> Option<u64> {
+        None
+    }
+
+    /// Returns a warning for each column of a pure stage's tables that is used and that will have no values, because the
+    /// cells measure too few requests. `own` is the stage's name and its canonical parameters, `readers` are the
+    /// parameters of the stages that read it, and `measured` are the stages with requests that it reads. `requests`
+    /// returns the numbers of requests of one of them, if their parameters say.
+    fn too_few_requests(
+        &self,
+        _own: (&str, &Json),
+        _readers: &[&Json],
+        _measured: &[&str],
+        _requests: &dyn Fn(&str) -> Option<MeasuredRequests>,
+    ) -> Vec<String> {
+        Vec::new()
     }
 
     /// Returns whether a measurement of these parameters depends on this machine's other activity. It does not if rows

@@ -15,7 +15,7 @@ mod status;
 pub use crate::place::Coordinates;
 pub use control::{Control, Progress, Rates};
 pub use input::{Execution, Input, InputCell, LedgerLine, MissingCell, Study};
-pub use kind::{Class, Demand, Job, Registry, Shared, StageKind};
+pub use kind::{Class, Demand, Job, MeasuredRequests, Registry, Shared, StageKind};
 pub use lease::{Inert, Lease, Watch};
 pub use output::{Adopted, Artifact, Content, Done, Media, Output};
 pub use settings::{

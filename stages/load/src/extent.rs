@@ -54,6 +54,12 @@ fn is_all(share: &f64) -> bool {
 }
 
 impl Extent {
+    /// Returns how long new requests are begun, in seconds; `None` if a number of requests bounds the load.
+    pub(crate) fn seconds(&self) -> Option<f64> {
+        let span = self.duration?;
+        Some(span.nanoseconds() as f64 / 1e9)
+    }
+
     /// Returns the extent from the settings.
     pub(crate) fn of(settings: &Settings) -> Self {
         Self {

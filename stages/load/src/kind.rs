@@ -59,7 +59,7 @@ impl StageKind for Load {
     }
 
     fn semantic_version(&self) -> u32 {
-        11
+        12
     }
 
     /// The model of a server and the rules of a search change more often than the load generator, which measures the
@@ -68,8 +68,8 @@ impl StageKind for Load {
         match (&parameters["search"], &parameters["simulate"]) {
             (Json::Null, Json::Null) => self.semantic_version(),
             (Json::Null, _) => 10,
-            (_, Json::Null) => 13,
-            (_, _) => 12,
+            (_, Json::Null) => 14,
+            (_, _) => 13,
         }
     }
 
@@ -140,37 +140,13 @@ impl StageKind for Load {
         if !self.measures_here(parameters) {
             return None;
         }
-        let settings: Settings = serde_json::from_value(parameters.clone()).ok()?;
-        let arrival = settings.arrival.as_ref()?;
-        let limit = settings
-            .duration
-            .map(|span| span.nanoseconds() as f64 / 1e9);
-        if arrival.rate().is_none() {
-            // Without a count of its own, a load that ends after a time has room for any number of answers.
-            let room = settings
-                .duration
-                .and_then(|limit| extent::enough_for(arrival, limit));
-            return Some(match room.is_some() && room == settings.requests {
-                true => Demand {
-                    requests: None,
-                    seconds: limit,
-                },
-                false => Demand {
-                    requests: settings.requests,
-                    seconds: None,
-                },
-            });
-        }
-        let within = limit.and_then(|limit| arrival.expected_within(limit));
-        let within = within.map(|(expected, _)| expected.round() as u64);
-        let requests = settings
-            .requests
-            .map(|n| within.map_or(n, |within| n.min(within)));
-        let seconds = requests.and_then(|n| arrival.expected_until(n));
-        Some(Demand {
-            requests,
-            seconds: seconds.map(|seconds| limit.map_or(seconds, |limit| seconds.min(limit))),
-        })
+        demand(parameters)
+    }
+
+    fn requests_planned(&self, parameters: &Json) -> Option<u64> {
+        // The probes of a search have their own numbers.
+        let searches = !parameters["search"].is_null();
+        demand(parameters).filter(|_| !searches)?.requests
     }
 
     fn measures_here(&self, parameters: &Json) -> bool {
@@ -314,6 +290,41 @@ impl StageKind for Load {
             None => simulate::rehearse(settings, job, slowdown),
         }
     }
+}
+
+/// Returns the requests of a cell with these canonical parameters and their time, as far as the parameters say.
+fn demand(parameters: &Json) -> Option<Demand> {
+    let settings: Settings = serde_json::from_value(parameters.clone()).ok()?;
+    let arrival = settings.arrival.as_ref()?;
+    let limit = settings
+        .duration
+        .map(|span| span.nanoseconds() as f64 / 1e9);
+    if arrival.rate().is_none() {
+        // Without a count of its own, a load that ends after a time has room for any number of answers.
+        let room = settings
+            .duration
+            .and_then(|limit| extent::enough_for(arrival, limit));
+        return Some(match room.is_some() && room == settings.requests {
+            true => Demand {
+                requests: None,
+                seconds: limit,
+            },
+            false => Demand {
+                requests: settings.requests,
+                seconds: None,
+            },
+        });
+    }
+    let within = limit.and_then(|limit| arrival.expected_within(limit));
+    let within = within.map(|(expected, _)| expected.round() as u64);
+    let requests = settings
+        .requests
+        .map(|n| within.map_or(n, |within| n.min(within)));
+    let seconds = requests.and_then(|n| arrival.expected_until(n));
+    Some(Demand {
+        requests,
+        seconds: seconds.map(|seconds| limit.map_or(seconds, |limit| seconds.min(limit))),
+    })
 }
 
 /// The failure of a load that could not begin, or whose rows could not be kept.

@@ -116,6 +116,10 @@ impl Rolling {
             ttft_ms_p95: rank(95),
             errors: self.errors,
             in_flight: u64::from(in_flight),
+            elapsed_s: self
+                .first_sent
+                .map(|first| now.saturating_sub(first) as f64 / 1e9),
+            planned_s: None,
         }
     }
 }

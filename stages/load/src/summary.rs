@@ -153,13 +153,12 @@ pub fn e2e_beyond_server(row: &Request) -> Option<f64> {
     Some(e2e(row)? - row.server_prompt_ms? - row.server_predicted_ms?)
 }
 
-/// Returns a request's time per output token, ms: (last − first) over the tokens after the first chunk. If the number
-/// of tokens in the first chunk is unknown, it counts as one, as in vLLM and SGLang. `None` if no token follows the
-/// first chunk.
+/// Returns a request's time per output token, ms: (last − first) over the tokens after the first chunk. `None` if no
+/// token follows the first chunk.
 pub(crate) fn tpot(row: &Request) -> Option<f64> {
-    let after_first = row.output_tokens? - row.first_chunk_tokens.unwrap_or(1);
+    let after_first = row.tokens_after_first_chunk()?;
     let span = ms(row.first_token_ns, row.last_token_ns)?;
-    (after_first > 0 && row.chunks? > 1).then(|| span / after_first as f64)
+    (row.chunks? > 1).then(|| span / after_first as f64)
 }
 
 impl Slo {

@@ -33,6 +33,8 @@ pub struct Tally {
     pub in_one_piece: u64,
     /// Answered measured requests without any count of output tokens, whose chunks count as tokens instead.
     pub counted_in_chunks: u64,
+    /// Answered streamed measured requests whose server counts reasoning tokens without sending their text.
+    pub hidden_reasoning: u64,
     /// Times in which nothing arrived.
     pub(crate) pauses: Pauses,
     /// Measured requests that were answered completely, but without a chunk of text. Answers of APIs that generate no
@@ -127,6 +129,8 @@ impl Tally {
         }
         let by_chunks = row.tokens_source == Some(TokenSource::Chunks);
         self.counted_in_chunks += u64::from(row.status == RequestStatus::Ok && by_chunks);
+        let hidden = row.first_token_ns.is_some() && row.hidden_tokens() > 0;
+        self.hidden_reasoning += u64::from(row.status == RequestStatus::Ok && hidden);
         let silent = row.status == RequestStatus::Ok && row.output_tokens != Some(0);
         self.without_text += u64::from(silent && chunks.is_empty());
         *self.statuses.entry(row.status).or_default() += 1;
@@ -146,17 +150,26 @@ impl Tally {
         self.in_one_piece * 2 > self.streamed_answers
     }
 
-    /// Returns the note on token figures that are figures of chunks, if any are. An event with text may hold any number of
-    /// tokens.
-    pub fn note_on_chunks(&self) -> Option<String> {
-        let (answers, whose) = match self.counted_in_chunks {
-            0 => return None,
-            1 => ("1 answer".to_owned(), "its"),
-            n => (format!("{n} answers"), "their"),
+    /// Returns the notes on token figures that need an explanation: figures that are those of chunks, because an event
+    /// with text may hold any number of tokens, and tokens that nobody received.
+    pub fn notes_on_tokens(&self) -> Vec<String> {
+        let answers = |n: u64| match n {
+            0 => None,
+            1 => Some(("1 answer".to_owned(), "its")),
+            n => Some((format!("{n} answers"), "their")),
         };
-        Some(format!(
-            "{answers} gave no count; {whose} chunks were counted as tokens, so token figures and TPOT are per chunk"
-        ))
+        let in_chunks = answers(self.counted_in_chunks).map(|(answers, whose)| {
+            format!(
+                "{answers} gave no count; {whose} chunks were counted as tokens, so token figures and TPOT are per chunk"
+            )
+        });
+        let hidden = answers(self.hidden_reasoning).map(|(answers, _)| {
+            format!(
+                "the server counts reasoning tokens in {answers} without sending their text: TPOT leaves them out, TTFT has \
+                 the time that they took, and token throughput has both"
+            )
+        });
+        in_chunks.into_iter().chain(hidden).collect()
     }
 
     /// Returns the doubt about a load during which everything stood still for a second or more. The gate `stalls` judges
@@ -225,18 +238,34 @@ mod tests {
             row(0, TokenSource::Usage, ok),
             row(1, TokenSource::Chunks, cut),
         ];
-        assert_eq!(Tally::of(&rows, &[]).note_on_chunks(), None);
+        assert!(Tally::of(&rows, &[]).notes_on_tokens().is_empty());
         rows.push(row(2, TokenSource::Chunks, ok));
-        let note = Tally::of(&rows, &[]).note_on_chunks().unwrap();
+        let note = Tally::of(&rows, &[]).notes_on_tokens().remove(0);
         assert!(
             note.starts_with("1 answer gave no count; its chunks"),
             "{note}"
         );
         rows.push(row(3, TokenSource::Chunks, ok));
-        let note = Tally::of(&rows, &[]).note_on_chunks().unwrap();
+        let note = Tally::of(&rows, &[]).notes_on_tokens().remove(0);
         assert!(
             note.starts_with("2 answers gave no count; their chunks"),
             "{note}"
+        );
+    }
+
+    #[test]
+    fn answers_with_reasoning_that_was_not_sent_are_noted() {
+        let row = |id: i64, first_reasoning_ns| Request {
+            reasoning_tokens: Some(60),
+            first_reasoning_ns,
+            ..contract::synthetic::request(id)
+        };
+        let sent = Tally::of(&[row(0, Some(1))], &[]);
+        assert!(sent.notes_on_tokens().is_empty());
+        let notes = Tally::of(&[row(0, Some(1)), row(1, None)], &[]).notes_on_tokens();
+        assert!(
+            notes[0].contains("reasoning tokens in 1 answer"),
+            "{notes:?}"
         );
     }
 }

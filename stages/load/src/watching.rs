@@ -8,7 +8,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use contract::{Chunk, Phase, Request};
-use pipeline::stage::Control;
+use pipeline::stage::{Control, Rates};
 
 use crate::answered::Answered;
 use crate::interpret::{Interpreted, interpret};
@@ -207,7 +207,9 @@ impl<'a> Watching<'a> {
     fn tell(&mut self, done: u64, total: u64) {
         let in_flight = self.shared.in_flight.load(Ordering::Relaxed);
         let rates = self.rolling.rates(self.shared.epoch.now(), in_flight);
-        self.control.rates(done, total, rates);
+        let planned_s = self.spec.extent.seconds();
+        self.control
+            .rates(done, total, Rates { planned_s, ..rates });
     }
 
     fn take_oldest(&mut self, waiting: &mut VecDeque<Ended>, bytes: &mut usize) {

@@ -83,7 +83,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        25
+        26
     }
 
     /// A query that computes refuses numbers that do not fit. Other gates stay as they were.

@@ -250,6 +250,11 @@ fn each_fault_is_caught_by_its_gate_and_by_no_other() {
         ("more chunks than tokens", "token-accounting", |rows| {
             rows.requests[4].chunks = Some(6);
         }),
+        (
+            "more chunks than tokens besides hidden reasoning",
+            "token-accounting",
+            |rows| rows.requests[4].reasoning_tokens = Some(3),
+        ),
         ("usage and timings disagree", "token-accounting", |rows| {
             rows.requests[4].tokens_agree = Some(false);
         }),

@@ -127,6 +127,8 @@ pub(crate) struct Column {
     pub(crate) note: Option<String>,
     /// The requests of each study, if the column is the share of answered ones.
     pub(crate) requests: Option<[Requests; 2]>,
+    /// Why the column has no better direction in these studies; `None` if its name decides.
+    pub(crate) undirected: Option<&'static str>,
 }
 
 /// The planned cells of a study without a value.
@@ -265,6 +267,9 @@ type Refused = (String, Option<&'static str>);
 fn effect_of(column: &Column) -> Result<Noted, Refused> {
     if let Some(empty) = &column.empty {
         return Err((empty.clone(), Some(hints::VALUES)));
+    }
+    if let Some(reason) = column.undirected {
+        return Err((reason.to_owned(), None));
     }
     if column.better == Direction::Unknown {
         let reason = "no better direction is known, so nothing is a worsening";

@@ -69,6 +69,11 @@ impl Comparison {
         gate::outcome(&self.gate)
     }
 
+    /// Returns the number of tables of cells that both studies have.
+    pub fn tables_of_cells(&self) -> usize {
+        self.tables
+    }
+
     /// Returns how many results were tested, and share the level.
     pub fn tested(&self) -> usize {
         self.results.iter().filter(|r| r.p.is_some()).count()

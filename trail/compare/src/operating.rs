@@ -366,6 +366,7 @@ impl Pair {
             flattered: None,
             note: None,
             requests: None,
+            undirected: None,
         }
     }
 }

@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use artifacts::Table;
 use contract::Better;
 use contract::uneven::{counts_of, unlike_counts};
+use pipeline::Json;
 use serde::Serialize;
 use statistics::{Continuity, Sample, cliffs_delta, holm, mann_whitney_u, tarone_family};
 
 use crate::gate::{Column, Lost};
 use crate::launches::Shared;
 use crate::requests::{Counts, Loss, Requests, is_share_of_requests};
-use crate::side::{CompareError, Side};
-use crate::surroundings::{Both, Surroundings, Unlike};
+use crate::side::{CompareError, Executed, Side};
+use crate::surroundings::{Both, Surroundings, Unlike, cells};
 use crate::tables::keys;
 use crate::units::{Axes, Logs, Values, effect, no_units, without_ratio};
 
@@ -176,11 +177,11 @@ pub(crate) fn changes(a: &Side<'_>, b: &Side<'_>, rule: &Rule) -> Result<Changes
         let Some(older) = before.get(name) else {
             continue;
         };
-        let cells = |t: &Table| {
+        let of_cells = |t: &Table| {
             t.metadata("level").as_deref() == Some("cell")
                 && t.metadata("operator").as_deref() == Some("cell-summary")
         };
-        if !cells(newer) || !cells(older) {
+        if !of_cells(newer) || !of_cells(older) {
             continue;
         }
         all.tables += 1;
@@ -248,8 +249,10 @@ fn table_changes(
     if let Some(shared) = &shared {
         all.shared.get_or_insert_default().add(shared);
     }
+    let other_load = !same && arrivals_differ([a, b], name)?;
     for column in columns(older, newer, rule) {
         let unit = newer.unit(&column);
+        let undirected = (other_load && column.ends_with("_throughput")).then_some(OFFERED);
         let (was, is) = (axes.values(older, &column), axes.values(newer, &column));
         let unlike = match same {
             true => None,
@@ -267,7 +270,8 @@ fn table_changes(
         };
         let mut whole = Column {
             table: name.to_owned(),
-            better: direction(&column, unit.as_deref()),
+            better: direction(&column, unit.as_deref(), undirected),
+            undirected,
             name: column.clone(),
             replicated: !axes.units.is_empty(),
             same,
@@ -309,6 +313,24 @@ fn table_changes(
         }
     }
     Ok(())
+}
+
+/// Why a rate of answers has no better direction if the arrivals differ.
+const OFFERED: &str = "the `arrival` of the two studies differs, so this rate follows the load that each offered, and not \
+                       only its server";
+
+/// Returns whether a load behind a table has another arrival process in the newer study than in the older.
+fn arrivals_differ([a, b]: [&Side<'_>; 2], table: &str) -> Result<bool, CompareError> {
+    let behind: BTreeSet<String> = cells(b, table)?.into_iter().map(|(_, cell)| cell).collect();
+    let loads = |side: &Side<'_>| -> BTreeMap<String, Option<Json>> {
+        let loads = side.cells.iter().filter(|c| c.record.recipe.kind == "load");
+        let arrival = |c: &Executed| (c.name(), c.record.recipe.parameters.get("arrival").cloned());
+        loads.map(arrival).collect()
+    };
+    let older = loads(a);
+    let newer = loads(b).into_iter();
+    let mut newer = newer.filter(|(cell, _)| behind.is_empty() || behind.contains(cell));
+    Ok(newer.any(|(cell, arrival)| older.get(&cell).is_some_and(|was| *was != arrival)))
 }
 
 /// The values of a column at each coordinate.
@@ -532,8 +554,9 @@ fn opposed_words(rises: bool) -> String {
     )
 }
 
-fn direction(column: &str, unit: Option<&str>) -> Direction {
-    match Better::of(column, unit) {
+/// Returns the direction that is better. A rate of answers that follows another offered load has none.
+fn direction(column: &str, unit: Option<&str>, undirected: Option<&str>) -> Direction {
+    match Better::of(column, unit).filter(|_| undirected.is_none()) {
         Some(Better::Higher) => Direction::Higher,
         Some(Better::Lower) => Direction::Lower,
         None => Direction::Unknown,

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use artifacts::{Digest, Scalar, Store, Table};
+use artifacts::{Digest, Store, Table};
 use pipeline::lock::{Lock, LockClass};
-use pipeline::place::cell_text;
+use pipeline::place::{cell_text, plain_label};
 use pipeline::record::Record;
 use pipeline::suggest::remedy;
 use pipeline::{Coordinates, Json, Media};
@@ -158,7 +158,7 @@ impl<'s> Side<'s> {
         let measuring = stages.filter(|stage| stage.class == LockClass::Measurement);
         let parts = |text: &str| -> Option<BTreeSet<String>> {
             let at: Coordinates = text.parse().ok()?;
-            let part = |pair: (String, Scalar)| Coordinates(vec![pair]).to_string();
+            let part = |(axis, label)| Coordinates(vec![(axis, plain_label(label))]).to_string();
             Some(at.0.into_iter().map(part).collect())
         };
         measuring

@@ -1,9 +1,10 @@
 //! Compares words in tables: verdicts of an analysis, and gates.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Scalar, Table};
 use pipeline::Coordinates;
+use pipeline::place::plain_label;
 use serde::Serialize;
 
 use crate::side::{CompareError, Side};
@@ -21,23 +22,31 @@ pub struct VerdictChange {
     pub a: Option<String>,
     /// The word in the newer study; `None` if the row is missing.
     pub b: Option<String>,
+    /// Whether a study lacks the table, or its column.
+    #[serde(skip)]
+    pub(crate) alone: bool,
 }
 
 /// The columns of an analysis whose words are verdicts.
 const ANALYSIS: [&str; 3] = ["verdict", "winner", "breakdown_n"];
 const GATES: [&str; 1] = ["outcome"];
 
-/// Returns every verdict that differs, and every gate with a different outcome.
+/// Returns every verdict that differs, and every gate with a different outcome. Those of a table that only one study has
+/// differ too: a verdict that was removed is not the same.
 pub(crate) fn verdicts(a: &Side<'_>, b: &Side<'_>) -> Result<Vec<VerdictChange>, CompareError> {
     let mut tables = Vec::new();
     for (kinds, columns) in [(["analyze"], &ANALYSIS[..]), (["verify"], &GATES[..])] {
         let (before, after) = (a.tables(&kinds)?, b.tables(&kinds)?);
-        for (name, newer) in &after {
-            let Some(older) = before.get(name) else {
-                continue;
-            };
-            for column in columns.iter().filter(|c| newer.has(c) && older.has(c)) {
-                let (was, is) = (words(older, column), words(newer, column));
+        let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+        for name in names {
+            let both = [before.get(name), after.get(name)];
+            let has = |column: &&&str| both.map(|table| table.is_some_and(|t| t.has(column)));
+            for column in columns.iter().filter(|c| has(c).contains(&true)) {
+                let alone = has(&column).contains(&false);
+                let [was, is] = both.map(|table| match table.filter(|t| t.has(column)) {
+                    Some(table) => words(table, column),
+                    None => BTreeMap::new(),
+                });
                 let mut rows: Vec<&String> = was.keys().chain(is.keys()).collect();
                 rows.sort();
                 rows.dedup();
@@ -52,6 +61,7 @@ pub(crate) fn verdicts(a: &Side<'_>, b: &Side<'_>) -> Result<Vec<VerdictChange>,
                             column,
                             a,
                             b,
+                            alone,
                         });
                     }
                 }
@@ -73,7 +83,8 @@ pub(crate) fn keys(table: &Table) -> Vec<String> {
 
 /// Returns a row's key, formatted like coordinates.
 pub(crate) fn row_key(table: &Table, keys: &[String], row: usize) -> String {
-    let label = |k: &String| table.value(k, row).unwrap_or(Scalar::Null);
+    // The column of one study may have whole numbers only, and that of the other not.
+    let label = |k: &String| plain_label(table.value(k, row).unwrap_or(Scalar::Null));
     Coordinates(keys.iter().map(|k| (k.clone(), label(k))).collect()).to_string()
 }
 

@@ -1,6 +1,7 @@
 //! Comparisons of studies with planted changes.
 
 mod limits;
+mod offered;
 
 use std::collections::BTreeMap;
 
@@ -26,6 +27,10 @@ struct Study {
     answered: Vec<i64>,
     /// Whether the rows are drawn from a model, whose launch all repetitions share.
     simulated: bool,
+    /// The requests that arrive in a second; `None` if the recipe has no arrivals.
+    rate: Option<f64>,
+    /// Whether the study has no comparison.
+    without_verdicts: bool,
 }
 
 impl Default for Study {
@@ -39,6 +44,8 @@ impl Default for Study {
             foreign: Vec::new(),
             answered: Vec::new(),
             simulated: false,
+            rate: None,
+            without_verdicts: false,
         }
     }
 }
@@ -166,7 +173,10 @@ fn cell(
 fn of_load(study: &Study) -> Json {
     match study.simulated {
         true => json!({"requests": 8, "simulate": {"server": {"slots": 8}, "slowdown": 1.0}}),
-        false => json!({"requests": 8}),
+        false => match study.rate {
+            Some(rate) => json!({"requests": 8, "arrival": {"poisson": {"rate": rate}}}),
+            None => json!({"requests": 8}),
+        },
     }
 }
 
@@ -243,19 +253,19 @@ fn lock(store: &Store, study: &Study) -> Lock {
             ("operator", "paired-comparison"),
         ],
     );
-    let tables = [
-        ("cells", cells),
-        ("cells.lineage", Ok(lineage(reps))),
-        ("comparison", verdicts),
-    ];
-    let outputs =
-        tables.map(|(name, table)| (name, Media::Parquet, table.unwrap().to_parquet().unwrap()));
+    let mut tables = vec![("cells", cells), ("cells.lineage", Ok(lineage(reps)))];
+    if !study.without_verdicts {
+        tables.push(("comparison", verdicts));
+    }
+    let outputs = tables
+        .into_iter()
+        .map(|(name, table)| (name, Media::Parquet, table.unwrap().to_parquet().unwrap()));
     let results = cell(
         store,
         "results",
         &[],
         recipe("analyze", json!({}), none()),
-        outputs.into(),
+        outputs.collect(),
     );
     let stage = |name: &str, class, cells| LockStage {
         name: name.into(),

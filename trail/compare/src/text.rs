@@ -54,21 +54,11 @@ impl fmt::Display for Comparison {
             "the descriptors of machines and servers are the same",
             &environment.collect::<Vec<_>>(),
         )?;
-        let verdicts = self.verdicts.iter().map(|c| {
-            format!(
-                "{} [{}] {}: {} → {}",
-                c.table,
-                c.row,
-                c.column,
-                word(&c.a),
-                word(&c.b)
-            )
-        });
         section(
             f,
             "verdicts",
             "all verdicts and gates are the same",
-            &verdicts.collect::<Vec<_>>(),
+            &self.verdict_lines(),
         )?;
         self.results(f)?;
         let numbers = self.numbers.iter().map(|n| {
@@ -101,6 +91,38 @@ impl fmt::Display for Comparison {
 }
 
 impl Comparison {
+    /// Returns the verdicts and gates that differ: those of a table that only one study has as a count.
+    fn verdict_lines(&self) -> Vec<String> {
+        let word =
+            |status: &Option<String>| status.clone().unwrap_or_else(|| "not there".to_owned());
+        let mut alone: BTreeMap<(&str, &str), (&str, usize)> = BTreeMap::new();
+        for c in self.verdicts.iter().filter(|c| c.alone) {
+            let study = if c.b.is_none() { "older" } else { "newer" };
+            alone
+                .entry((c.table.as_str(), c.column.as_str()))
+                .or_insert((study, 0))
+                .1 += 1;
+        }
+        let alone = alone.iter().map(|((table, column), (study, n))| {
+            let words = match *column {
+                "outcome" => counted(*n, "gate"),
+                _ => counted(*n, "verdict"),
+            };
+            format!("{table} {column}: only in the {study} study ({words})")
+        });
+        let both = self.verdicts.iter().filter(|c| !c.alone).map(|c| {
+            format!(
+                "{} [{}] {}: {} → {}",
+                c.table,
+                c.row,
+                c.column,
+                word(&c.a),
+                word(&c.b)
+            )
+        });
+        alone.chain(both).collect()
+    }
+
     fn results(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: Vec<_> = self
             .results

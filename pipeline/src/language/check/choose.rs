@@ -6,7 +6,7 @@ use super::super::diagnostics::{Mistake, MistakeKind};
 use super::super::tree::{Key, Node, Value};
 use super::checker::{Checker, FORM_DEPTH};
 use super::numbers::range;
-use super::remedies::{instead, list_of_texts, wrong_type};
+use super::remedies::{instead, list_of_texts, takes_text, wrong_type};
 use super::view::{View, of_quantile};
 use crate::stage::{Json, Step};
 use crate::suggest::{any_of, closest, list, remedy};
@@ -150,8 +150,27 @@ impl<'a> Alternatives<'a, '_> {
         if names.is_empty() {
             return None;
         }
+        if let Some(hint) = self.number_or_mapping(checker, text) {
+            let message = format!("expected a number, found {}", node.describe());
+            return wrong(Mistake::new(node.span, route, message).hint(hint));
+        }
         let mistake = Mistake::new(node.span, route, format!("unknown value `{text}`"));
         wrong(mistake.hint(self.remedy(text, "values", &names)))
+    }
+
+    /// Returns the remedy for a text where a number belongs, or a mapping whose only key takes a text: `{column: price}`.
+    /// Its key is no choice among several.
+    fn number_or_mapping(&self, checker: &Checker<'a>, text: &str) -> Option<String> {
+        let ([], [(key, schema)]) = (self.constants.as_slice(), self.variants.as_slice()) else {
+            return None;
+        };
+        let is_number = |view: &View<'_>| {
+            let types = view.types();
+            types.contains(&"number") || types.contains(&"integer")
+        };
+        let has_number = self.views.iter().any(|(_, view)| is_number(view));
+        (has_number && takes_text(&checker.view(schema), key))
+            .then(|| format!("write a number, or `{{{key}: {text}}}`"))
     }
 
     fn by_key(&self, entries: &[(Key, Node)], node: &Node, route: &[Step]) -> Chosen<'a> {
@@ -349,4 +368,30 @@ fn internal_tag<'a>(views: &[(&'a Json, View<'a>)]) -> Option<&'a str> {
     candidates
         .into_iter()
         .find(|key| objects.iter().all(|v| v.tag_value(key).is_some()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::mistakes_in;
+
+    #[test]
+    fn a_text_for_a_number_or_a_column_gets_both_forms() {
+        let column = json!({"type": "object", "required": ["column"], "additionalProperties": false,
+            "properties": {"column": {"type": "string"}}});
+        let price = json!({"anyOf": [{"type": "number"}, column]});
+        let schema = json!({"type": "object", "properties": {"price": price}});
+        let mistakes = mistakes_in(&json!({"price": "offer"}), &schema, "the table");
+        assert_eq!(mistakes.len(), 1);
+        assert_eq!(
+            mistakes[0].message,
+            "expected a number, found the text `offer`"
+        );
+        assert_eq!(
+            mistakes[0].hint.as_deref(),
+            Some("write a number, or `{column: offer}`")
+        );
+        assert!(mistakes_in(&json!({"price": {"column": "offer"}}), &schema, "x").is_empty());
+    }
 }

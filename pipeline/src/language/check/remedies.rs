@@ -95,7 +95,7 @@ fn of_flags(text: &str) -> Option<String> {
 }
 
 /// Returns whether a key of a mapping takes a text.
-fn takes_text(view: &View<'_>, key: &str) -> bool {
+pub(super) fn takes_text(view: &View<'_>, key: &str) -> bool {
     let property = view.property(key);
     let kind = property.and_then(|property| property.get("type")?.as_str());
     kind == Some("string")

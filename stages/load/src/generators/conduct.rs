@@ -460,7 +460,9 @@ impl Conductor<'_> {
         let total = self.spec.prompts.count(Phase::Measured) as u64;
         let rates = figures.into_iter().map(|(_, rates)| rates).reduce(together);
         if let Some(rates) = rates {
-            self.control.rates(done, total, rates);
+            let planned_s = self.spec.extent.seconds();
+            self.control
+                .rates(done, total, Rates { planned_s, ..rates });
         }
     }
 }
@@ -492,6 +494,8 @@ fn together(a: Rates, b: Rates) -> Rates {
         ttft_ms_p95: both(a.ttft_ms_p95, b.ttft_ms_p95, f64::max),
         errors: a.errors.saturating_add(b.errors),
         in_flight: a.in_flight.saturating_add(b.in_flight),
+        elapsed_s: both(a.elapsed_s, b.elapsed_s, f64::max),
+        planned_s: both(a.planned_s, b.planned_s, f64::max),
     }
 }
 
@@ -510,6 +514,8 @@ mod tests {
             ttft_ms_p95: p50.map(|ms| ms * 2.0),
             errors: 1,
             in_flight: 4,
+            elapsed_s: Some(20.0),
+            planned_s: None,
         };
         let all = together(rates(30, Some(10.0)), rates(10, Some(30.0)));
         assert_eq!((all.ended, all.errors, all.in_flight), (200, 2, 8));

@@ -1,5 +1,6 @@
 //! The parts of the load that are fixed at planning: the number of requests, the workload, and the files.
 
+use artifacts::counted;
 use contract::Api;
 use pipeline::stage::{Library, Problem};
 use pipeline::suggest::remedy;
@@ -107,7 +108,9 @@ pub(super) fn idle_clients(arrival: &Arrival, settings: &Settings) -> Option<Pro
         return None;
     }
     let message = format!(
-        "{requests} requests are fewer than the {clients} clients, so {clients} clients never send at once"
+        "{} {} fewer than the {clients} clients, so {clients} clients never send at once",
+        counted(requests, "request"),
+        if requests == 1 { "is" } else { "are" }
     );
     Some(Problem::at(&["requests"], message).hint(format!(
         "measure {clients} requests or more; `requests-per-client: 8` follows the number of clients"

@@ -279,6 +279,27 @@ fn the_demand_is_the_count_of_requests_and_the_time_of_declared_arrivals() {
 }
 
 #[test]
+fn the_requests_of_a_cell_are_planned_for_a_model_too_and_not_for_a_search() {
+    let planned = |change: Json| {
+        let parameters = Load.canonical(&settings(&change), &Shelf).unwrap();
+        Load.requests_planned(&parameters)
+    };
+    assert_eq!(planned(json!({"requests": 12})), Some(12));
+    assert_eq!(planned(json!({"simulate": {"server": "pair"}})), Some(8));
+    assert_eq!(planned(json!({"requests": null, "duration": "2 s"})), None);
+    let mut searching = Load.canonical(&settings(&json!({})), &Shelf).unwrap();
+    searching["search"] = json!({"bounds": {}});
+    assert_eq!(Load.requests_planned(&searching), None);
+}
+
+#[test]
+fn a_trace_without_a_file_says_so() {
+    let change = json!({"arrival": {"trace": {}}, "requests": null});
+    let problems = Load.canonical(&settings(&change), &Shelf).unwrap_err();
+    assert_eq!(problems[0].message, "the trace names no file");
+}
+
+#[test]
 fn every_mistake_is_found_at_once_with_its_place() {
     let change =
         json!({"workload": "shrt", "arrival": {"poisson": {"rate": 0.0}}, "requests": null});

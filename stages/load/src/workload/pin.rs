@@ -66,15 +66,19 @@ fn pin_file(
         return Ok(());
     }
     if file.is_empty() {
-        return Err(Unusable {
-            message: format!("the {what} names no file"),
-            hint: "add `file:`, with a path relative to the experiment's folder".to_owned(),
-        });
+        return Err(no_file(what));
     }
     let source = sources::pin(library, file).map_err(|e| of(what, e))?;
     declared(what, &source, digest)?;
     file.clear();
     Ok(())
+}
+
+fn no_file(what: &str) -> Unusable {
+    Unusable {
+        message: format!("the {what} names no file"),
+        hint: "add `file:`, with a path relative to the experiment's folder".to_owned(),
+    }
 }
 
 /// Sets a digest to that of a file, unless a different one is declared.
@@ -114,6 +118,9 @@ pub(crate) fn pin_trace(
         // Already pinned.
         let read = read_trace(file, digest.as_deref(), &library.files());
         return Ok(read.map_err(wrong)?.0);
+    }
+    if file.is_empty() {
+        return Err(no_file("trace"));
     }
     let (source, bytes) = read(library, file).map_err(|e| of("trace", e))?;
     declared("trace", &source, digest)?;

@@ -82,8 +82,8 @@ crate::table! {
         tool_version: Option<String>,
         /// digest of the imported file, kept as `original`; null unless imported
         original: Option<String>,
-        /// since when imported times count: `cell`, the first request sent; `request`, each its
-        /// own sending, where the file has no start times; null unless rows were imported
+        /// the zero of imported times: `cell`, when the first request was sent; `request`, when each
+        /// request was sent, because the file has no start times; null unless rows were imported
         clock: Option<ImportClock>,
         /// the model as an imported file names it
         model: Option<String>,
@@ -91,8 +91,8 @@ crate::table! {
         expected_requests: Option<i64> ["requests"],
         /// warm-up requests planned, or in the imported file
         warmup_requests: Option<i64> ["requests"],
-        /// measured requests planned that were not sent, and have no row, because the duration was
-        /// over; null in imported rows
+        /// measured requests planned that were not sent, and have no row, because the duration had
+        /// ended; null in imported rows
         unsent_requests: Option<i64> ["requests"],
         /// the kind of arrivals
         arrival: Option<String>,

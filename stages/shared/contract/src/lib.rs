@@ -43,7 +43,7 @@ pub use cell::{
     CacheReset, Cell, ClientVerdict, ImportClock, LengthSource, OutputMode, PromptRow, RowSource,
     ToolStatistic,
 };
-pub use cell_rows::{CellRows, ServerCounter, metrics_source, server_counter};
+pub use cell_rows::{CellRows, ServerCounter, abandons, metrics_source, server_counter};
 pub use declare::{ColumnSpec, ColumnType, Plain, Row, TableSpec, UnknownWord, Value, Word};
 pub use documents::{
     AS_DECLARED, AT_SIDE_PORT, Counters, DECLARED, Endpoints, EngineIdentity, EngineSource,

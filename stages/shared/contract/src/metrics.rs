@@ -1,8 +1,9 @@
 //! The metrics of one request: one name, one executable definition, one unit.
 //!
 //! Public tools disagree under the same names. Here TPOT excludes the tokens of the first *chunk*; vLLM's
-//! `benchmark_serving` subtracts one token whatever the chunk held. ITL is per token and null where a chunk's tokens
-//! are unknown; several tools print the gap between chunks under that name, which is ICL here.
+//! `benchmark_serving` subtracts one token whatever the chunk held. Reasoning that a server counts but does not send was
+//! generated before the first chunk, so TPOT excludes it too. ITL is per token and null where a chunk's tokens are
+//! unknown; several tools print the gap between chunks under that name, which is ICL here.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -215,14 +216,12 @@ pub const METRICS: &[Metric] = &[
         name: "tpot_ms",
         unit: "ms/tok",
         definition: "(last_token_ns − first_token_ns) ÷ (output_tokens − tokens of the first chunk, 1 where \
-                     unknown); null if no token came after the first chunk",
-        formula: &by(
-            [LAST_TOKEN, FIRST_TOKEN, OUTPUT, FIRST_CHUNK],
-            |[last, first, output, chunk]| {
-                let after = after_first_chunk(output, chunk)?;
-                Some(ms(last? - first?) / after as f64)
-            },
-        ),
+                     unknown, − reasoning_tokens where first_reasoning_ns is null); null if no token came after the \
+                     first chunk",
+        formula: &by(AFTER_FIRST, |[last, first, rest @ ..]| {
+            let after = after_first_chunk(rest)?;
+            Some(ms(last? - first?) / after as f64)
+        }),
     },
     Metric {
         name: "prefill_rate",
@@ -235,12 +234,12 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "decode_rate",
         unit: "tok/s",
-        definition: "(output_tokens − tokens of the first chunk, 1 where unknown) ÷ (last_token_ns − \
-                     first_token_ns); null if no token came after the first chunk",
-        formula: &by(
-            [LAST_TOKEN, FIRST_TOKEN, OUTPUT, FIRST_CHUNK],
-            |[last, first, output, chunk]| rate(after_first_chunk(output, chunk)?, last? - first?),
-        ),
+        definition: "(output_tokens − tokens of the first chunk, 1 where unknown, − reasoning_tokens where \
+                     first_reasoning_ns is null) ÷ (last_token_ns − first_token_ns); null if no token came after the \
+                     first chunk",
+        formula: &by(AFTER_FIRST, |[last, first, rest @ ..]| {
+            rate(after_first_chunk(rest)?, last? - first?)
+        }),
     },
 ];
 
@@ -276,10 +275,64 @@ const FIRST_CHUNK: Number = Number {
     column: "first_chunk_tokens",
     read: |t| t.gaps.first_chunk_tokens.or(t.request.first_chunk_tokens),
 };
+const REASONING: Number = Number {
+    column: "reasoning_tokens",
+    read: |t| t.request.reasoning_tokens,
+};
+const FIRST_REASONING: Number = Number {
+    column: "first_reasoning_ns",
+    read: |t| t.request.first_reasoning_ns,
+};
 
-/// Returns the number of output tokens after the first chunk, or `None` if it is 0.
-fn after_first_chunk(output: Option<i64>, first_chunk: Option<i64>) -> Option<i64> {
-    Some(output? - first_chunk.unwrap_or(1)).filter(|after| *after > 0)
+/// The numbers of a span from the first token to the last, and of the tokens in it.
+const AFTER_FIRST: [Number; 6] = [
+    LAST_TOKEN,
+    FIRST_TOKEN,
+    OUTPUT,
+    FIRST_CHUNK,
+    REASONING,
+    FIRST_REASONING,
+];
+
+impl Request {
+    /// Returns the number of reasoning tokens that the server counts although it sent no text of them; 0 if it sent
+    /// their text, or counts none.
+    pub fn hidden_tokens(&self) -> i64 {
+        hidden(self.reasoning_tokens, self.first_reasoning_ns)
+    }
+
+    /// Returns the number of output tokens that came after the first chunk, or `None` if it is unknown or none did. The
+    /// first chunk counts as one token where its tokens are unknown, as in vLLM and SGLang.
+    pub fn tokens_after_first_chunk(&self) -> Option<i64> {
+        after_first_chunk([
+            self.output_tokens,
+            self.first_chunk_tokens,
+            self.reasoning_tokens,
+            self.first_reasoning_ns,
+        ])
+    }
+}
+
+fn hidden(reasoning: Option<i64>, first_reasoning: Option<i64>) -> i64 {
+    reasoning
+        .filter(|_| first_reasoning.is_none())
+        .unwrap_or(0)
+        .max(0)
+}
+
+/// Returns the number of output tokens after the first chunk, or `None` if there are none.
+fn after_first_chunk(
+    [output, first_chunk, reasoning, first_reasoning]: [Option<i64>; 4],
+) -> Option<i64> {
+    let hidden = hidden(reasoning, first_reasoning);
+    let first = first_chunk.unwrap_or(1);
+    // A running count of the tokens reaches the first chunk with the hidden ones in it.
+    let before = if first > hidden {
+        first
+    } else {
+        hidden + first
+    };
+    Some(output? - before).filter(|after| *after > 0)
 }
 
 /// Returns a span from the scheduled moment; only for arrivals that do not wait for a client.
@@ -324,6 +377,29 @@ mod tests {
         let tpot = |t: &Timing<'_>| metric("tpot_ms").unwrap().of(t);
         assert_eq!(tpot(&timing(&r, None)), Some(2.5));
         assert_eq!(tpot(&timing(&r, Some(4))), Some(30.0 / 9.0));
+    }
+
+    #[test]
+    fn reasoning_that_was_not_sent_does_not_count_for_tpot() {
+        // 16 chunks of one token in 75 ms, after 60 tokens that nobody saw.
+        let mut r = request(0);
+        (r.first_token_ns, r.last_token_ns) = (Some(300_000_000), Some(375_000_000));
+        (r.output_tokens, r.reasoning_tokens) = (Some(76), Some(60));
+        (r.first_chunk_tokens, r.first_reasoning_ns) = (None, None);
+        let value = |name: &str, r: &Request| metric(name).unwrap().of(&timing(r, None));
+        assert_eq!(value("tpot_ms", &r), Some(5.0));
+        assert_eq!(value("decode_rate", &r), Some(200.0));
+        assert_eq!(r.tokens_after_first_chunk(), Some(15));
+        // A running count has them in the first chunk.
+        r.first_chunk_tokens = Some(61);
+        assert_eq!(value("tpot_ms", &r), Some(5.0));
+        r.first_chunk_tokens = None;
+        // Reasoning that was sent is text like any other.
+        r.first_reasoning_ns = Some(300_000_000);
+        assert_eq!(value("tpot_ms", &r), Some(1.0));
+        // Accounts that leave no token for the text give no time per token.
+        (r.first_reasoning_ns, r.reasoning_tokens) = (None, Some(76));
+        assert_eq!(value("tpot_ms", &r), None);
     }
 
     #[test]

@@ -28,8 +28,8 @@ crate::table! {
         prompt_index: Option<i64>,
         /// BLAKE3 of the prompt's text
         prompt_digest: Option<String>,
-        /// when it was to be sent: drawn, or its client free, or the turn before answered and
-        /// thought over
+        /// when the request was due: its drawn time, the moment its client became free, or the end of
+        /// the previous turn plus the think time
         scheduled_ns: Option<i64> ["ns"],
         /// how long its connection took; null on an open connection
         connect_ns: Option<i64> ["ns"],
@@ -53,7 +53,8 @@ crate::table! {
         cached_prompt_tokens: Option<i64> ["tok"],
         /// tokens generated, from `tokens_source`; never the requested length
         output_tokens: Option<i64> ["tok"],
-        /// generated tokens that are reasoning, as the server says; null if it does not
+        /// generated tokens that are reasoning, as the server says; null if it does not. If `first_reasoning_ns` is
+        /// null, no text of them came, and TPOT and decode rates leave them out
         reasoning_tokens: Option<i64> ["tok"],
         /// who counted `output_tokens`; null if nobody did
         tokens_source: Option<TokenSource>,

@@ -329,7 +329,7 @@ crate::table! {
         memory_utilisation: Option<f64> ["1"],
         /// memory in use, by all
         memory_used_bytes: Option<i64> ["B"],
-        /// memory there is
+        /// total memory
         memory_total_bytes: Option<i64> ["B"],
         /// what limits its clocks, joined by `+`; empty if nothing does
         throttle_reasons: Option<String>,

@@ -48,8 +48,8 @@ crate::table! {
         rows_warmup: i64 ["1"],
         /// rows replaced by a later attempt
         rows_superseded: i64 ["1"],
-        /// measured rows the ok cells planned and have not, apart from those of requests that
-        /// were not sent because the duration was over
+        /// measured rows that the ok cells planned and do not have, without those of requests that
+        /// were not sent because the duration had ended
         rows_missing: i64 ["1"],
         /// measured rows the ok cells have beyond those planned
         rows_unexpected: i64 ["1"],

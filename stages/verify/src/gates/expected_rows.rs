@@ -42,7 +42,7 @@ impl TypedGate for ExpectedRows {
             let mut observed = format!("{measured} measured and {warmup} warm-up rows");
             if unsent > 0 {
                 observed +=
-                    &format!("; {unsent} requests were not sent, because the duration was over");
+                    &format!("; {unsent} requests were not sent, because the duration had ended");
             }
             let Some(planned) = planned else {
                 return Assessment::not_judged(

@@ -57,9 +57,9 @@ impl TypedGate for InFlight {
         With `gauges`, the gate also reads the server's own count of running and waiting requests, under open \
         arrivals too. If the server never counts even half of the client's requests in flight, the others wait in \
         front of it: in a proxy that passes requests one by one, or in a queue of connections. If the server counts \
-        more on average, it has other clients. Engines update their gauges only now and then, so smaller differences \
-        show nothing; `server-latency` finds them with counters. One request may always be on its way. The gate \
-        therefore does not find a proxy that passes requests one by one if there are only two clients.\n\n\
+        more than the client on average, it has other clients. Engines update their gauges only now and then, so the \
+        gate ignores smaller differences; `server-latency` finds them from counters. One request may always be on \
+        its way. With only two clients, the gate therefore does not find such a proxy.\n\n\
         The gate does not check Little's law (requests in flight = rate × latency), because it holds for any rows.";
     const SEVERITY: Severity = Severity::Warn;
     const CELLS_ALONE: bool = true;

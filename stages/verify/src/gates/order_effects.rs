@@ -23,7 +23,7 @@ pub(crate) struct OrderEffects;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
     /// The axis of repetitions: cells that differ only on this axis should be alike. By default,
-    /// `block` and `rep`, as far as the stage has them.
+    /// `block` and `rep`, if the stage has them.
     #[serde(default)]
     axis: Option<String>,
     /// The latency whose median represents a cell.

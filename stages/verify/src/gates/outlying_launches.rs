@@ -177,8 +177,8 @@ impl Said {
         let mut text: Vec<&str> = lines_of(Outcome::Fail).collect();
         if failed > 0 {
             text.push(
-                "Look at what else ran during this launch, and measure more launches. If you leave this one out, say so \
-                 and why",
+                "Look at what else ran during this launch, and measure more launches. If you leave this one out, \
+                 name it in the report, with the reason",
             );
             return Assessment::new(false, text.join(". "), expected);
         }
@@ -391,7 +391,7 @@ impl<'a> Family<'a> {
                 "A launch at least {} beyond the others would stand out",
                 percent(seen).trim_start_matches('+')
             ),
-            false => "The others are too few or too different to tell any but an extreme launch from them"
+            false => "The other launches are too few or vary too much: only an extreme launch would stand out"
                 .to_owned(),
         };
         (Outcome::Pass, format!("{off}. {least}"))

@@ -20,7 +20,7 @@ pub(crate) struct OutlyingRepeats;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The axis of repetitions; by default, `block` and `rep`, as far as the stage has them.
+    /// The axis of repetitions; by default, `block` and `rep`, if the stage has them.
     #[serde(default)]
     axis: Option<String>,
     /// The probability of any false alarm per load stage.

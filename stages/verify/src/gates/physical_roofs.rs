@@ -274,7 +274,7 @@ fn of_bandwidth(
     let (bandwidth, bytes) = (hardware.bandwidth_gb_per_s?, model.weights_bytes?);
     let height = bandwidth * f64::from(parameters.devices) * f64::from(parameters.tokens_per_pass);
     let decode = |r: &&Request| {
-        let after = r.output_tokens? - r.first_chunk_tokens.unwrap_or(1);
+        let after = r.tokens_after_first_chunk()?;
         // The stamps of an answer in one piece do not show how long generation took, but it took less than the time
         // since the request.
         let from = [r.first_token_ns?, r.sent_ns?];
@@ -282,7 +282,7 @@ fn of_bandwidth(
             .into_iter()
             .find(|from| *from < r.last_token_ns.unwrap_or(0))?;
         let seconds = (r.last_token_ns? - from) as f64 / 1e9;
-        (after > 0).then(|| (r.request_id, after as f64 * bytes as f64 / 1e9 / seconds))
+        Some((r.request_id, after as f64 * bytes as f64 / 1e9 / seconds))
     };
     let decodes = ok.iter().filter_map(decode);
     over_rows("bandwidth", "GB/s", height, slack(parameters), decodes)

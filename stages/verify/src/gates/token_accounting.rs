@@ -31,7 +31,7 @@ impl TypedGate for TokenAccounting {
     const SUMMARY: &'static str = "\
         The counts of output tokens agree: the server's usage, its timings, the chunks and the server's own counter.\n\n\
         The gate fails if an ok row has no count, if usage and timings disagree, or if a row has more chunks than \
-        tokens.\n\n\
+        tokens. It names rows with reasoning tokens of which no text came: TPOT and decode rates leave these tokens out.\n\n\
         It also compares the sum over the rows with the rise of the server's counter, if you or the engine's \
         definition name one. This needs a scrape of every server before the first request and after the last; \
         otherwise, the gate does not judge the cell. If some rows are not ok, the gate leaves the counter out. It \
@@ -42,30 +42,7 @@ impl TypedGate for TokenAccounting {
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |cell, rows| {
             let ok: Vec<_> = rows.measured().filter(|r| r.is_ok()).collect();
-            let mut wrong = Vec::new();
-            let mut bad: Vec<i64> = Vec::new();
-            let mut note = |ids: Vec<i64>, what: &str| {
-                if !ids.is_empty() {
-                    wrong.push(format!("{} {what}", counted(ids.len(), "row")));
-                    bad.extend(ids);
-                }
-            };
-            let ids = |keep: &dyn Fn(&contract::Request) -> bool| -> Vec<i64> {
-                ok.iter()
-                    .filter(|r| keep(r))
-                    .map(|r| r.request_id)
-                    .collect()
-            };
-            note(ids(&|r| r.output_tokens.is_none()), "without a count");
-            note(
-                ids(&|r| r.tokens_agree == Some(false)),
-                "where usage and timings disagree",
-            );
-            // A chunk carries at least one token, whatever its text.
-            note(
-                ids(&|r| r.chunks.zip(r.output_tokens).is_some_and(|(c, n)| c > n)),
-                "with more chunks than tokens",
-            );
+            let (mut wrong, bad) = wrong_rows(&ok);
             let settled = rows.requests.iter().all(|r| r.is_ok() || r.superseded);
             let total: Option<i64> = rows
                 .requests
@@ -84,6 +61,13 @@ impl TypedGate for TokenAccounting {
                 counted(total_of(&ok), "token"),
                 counted(ok.len(), "ok row")
             );
+            let hidden = ok.iter().filter(|r| r.hidden_tokens() > 0).count();
+            if hidden > 0 {
+                accounts.push_str(&format!(
+                    "; {} with reasoning of which no text came: TPOT leaves it out",
+                    counted(hidden, "row")
+                ));
+            }
             match (rise, total) {
                 (ServerCounter::Rose(rise), Some(total)) if settled => {
                     accounts.push_str(&format!("; {total} with warm-up, {counter} rose by {rise}"));
@@ -124,6 +108,41 @@ impl TypedGate for TokenAccounting {
             Assessment::new(wrong.is_empty(), observed, "accounts that agree").evidence(some(&bad))
         })
     }
+}
+
+/// Returns what is wrong with the accounts of single rows, and these rows.
+fn wrong_rows(ok: &[&contract::Request]) -> (Vec<String>, Vec<i64>) {
+    let mut wrong = Vec::new();
+    let mut bad: Vec<i64> = Vec::new();
+    let mut note = |ids: Vec<i64>, what: &str| {
+        if !ids.is_empty() {
+            wrong.push(format!("{} {what}", counted(ids.len(), "row")));
+            bad.extend(ids);
+        }
+    };
+    let ids = |keep: &dyn Fn(&contract::Request) -> bool| -> Vec<i64> {
+        ok.iter()
+            .filter(|r| keep(r))
+            .map(|r| r.request_id)
+            .collect()
+    };
+    note(ids(&|r| r.output_tokens.is_none()), "without a count");
+    note(
+        ids(&|r| r.tokens_agree == Some(false)),
+        "where usage and timings disagree",
+    );
+    // A chunk carries at least one token, whatever its text; a hidden token has no chunk.
+    let more_chunks = |r: &contract::Request, without: i64| {
+        r.chunks
+            .zip(r.output_tokens)
+            .is_some_and(|(c, n)| c > n - without)
+    };
+    note(ids(&|r| more_chunks(r, 0)), "with more chunks than tokens");
+    note(
+        ids(&|r| !more_chunks(r, 0) && more_chunks(r, r.hidden_tokens())),
+        "with more chunks than tokens besides reasoning, of which no text came",
+    );
+    (wrong, bad)
 }
 
 /// Returns the counter that the definition of the cell's engine names. Without a definition, returns llama.cpp's if it

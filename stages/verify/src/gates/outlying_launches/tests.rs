@@ -89,7 +89,7 @@ fn a_launch_far_from_four_that_are_alike_is_named_with_its_figures() {
         "from the median of the 4 other launches of clients=1, which lie between ",
         "times their range beyond the nearest, on the log scale; p 0.0",
         "adjusted over 1 test. ",
-        "If you leave this one out, say so and why",
+        "If you leave this one out, name it in the report",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
