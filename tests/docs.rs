@@ -360,3 +360,32 @@ fn a_number_of_every_report_that_ships_leads_to_its_rows_where_there_is_no_store
         );
     }
 }
+
+#[test]
+fn the_pages_show_what_why_prints_for_the_report_that_ships() {
+    for page in ["README.md", "docs/why.md"] {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let text = fs::read_to_string(root.join(page)).expect("a page");
+        let (_, from) = text
+            .split_once("```text\n$ benchtrail why docs/first-report/")
+            .unwrap_or_else(|| panic!("{page} lost its example"));
+        let (place, rest) = from.split_once('\n').expect("a command and what it prints");
+        let (said, _) = rest.split_once("```").expect("the end of the example");
+        let why = Command::new(BINARY)
+            .args(["why", &format!("docs/first-report/{place}")])
+            .current_dir(root)
+            .env_remove("BENCHTRAIL_STORE")
+            .output()
+            .expect("the binary starts");
+        let printed = String::from_utf8_lossy(&why.stdout);
+        // The page leaves out lines where it has an ellipsis.
+        let mut lines = printed.lines();
+        let shown = |line: &&str| !line.trim_matches([' ', '│']).eq("…");
+        for line in said.lines().filter(shown) {
+            assert!(
+                lines.any(|printed| printed == line),
+                "{page}: `{line}` is not next in\n{printed}"
+            );
+        }
+    }
+}

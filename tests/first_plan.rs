@@ -220,7 +220,7 @@ fn a_template_that_does_not_parse_gets_its_part_and_a_remedy() {
             "{% include \"elsewhere.md\" %}\n",
             "own.md:1:13",
             "elsewhere.md",
-            "the most similar of the",
+            "none of the",
         ),
     ] {
         let outcome = with_template(&project, template);

@@ -80,7 +80,7 @@ fn a_run_names_the_launch_that_is_unlike_its_siblings_and_keeps_it() {
     for part in [
         "from the median of the 4 other launches of clients=1",
         "times their range beyond the nearest",
-        "If you leave this one out, say so and why",
+        "If you leave this one out, name it in the report",
     ] {
         assert!(unlike.contains(part), "{part}: {unlike}");
     }

@@ -54,6 +54,15 @@ fn a_bundle_verifies_and_reproduces_byte_for_byte_without_its_project() {
             "{}",
             verified.stdout
         );
+        // `publish` counts the files that cover the others, too.
+        let checked = reader.run(["verify", target, "--json"]).ok().json()["checked"].clone();
+        let both = checked["files"].as_u64().zip(checked["covers"].as_u64());
+        let files = both.map_or(0, |(files, covers)| files + covers);
+        assert!(
+            said.stdout.starts_with(&format!("{files} files, ")),
+            "{}",
+            said.stdout
+        );
         let again = reader.run(["reproduce", target, "--json"]).ok().json();
         assert_eq!(again["holds"], true, "{again}");
         let cells = again["cells"].as_array().expect("cells");

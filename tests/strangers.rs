@@ -116,7 +116,7 @@ fn planning_knows_the_columns_of_a_query_and_marks_the_word() {
         (
             format!("{two}colour from cells"),
             "colour",
-            "hint: the most similar of the ",
+            "hint: none of the ",
         ),
         (
             format!("{two}coutn(*) as n from cells"),

@@ -256,5 +256,5 @@ fn what_waits_in_line_when_the_duration_is_over_is_not_sent_and_is_counted() {
     let table = run(&server.url(), &more).ok().stdout;
     let unsent = table.lines().find(|line| line.contains("never sent"));
     let unsent = unsent.unwrap_or_else(|| panic!("{table}"));
-    assert!(unsent.contains("the duration was over"), "{table}");
+    assert!(unsent.contains("the duration had ended"), "{table}");
 }

@@ -69,7 +69,7 @@ fn a_server_that_nobody_vouches_for_is_refused_with_a_remedy() {
     let shown = run(&served.server.url(), &["--requests", "4"]);
     assert_eq!(shown.code, Some(1));
     let expected = format!(
-        "error: {}: TLS: the certificate of 127.0.0.1 is by an authority",
+        "error: {}: TLS: the certificate of 127.0.0.1 was issued by an authority",
         served.server.url()
     );
     assert!(shown.stderr.starts_with(&expected), "{}", shown.stderr);
@@ -89,7 +89,7 @@ fn an_experiment_loads_a_server_that_runs_elsewhere_over_tls() {
     assert_ne!(shown.code, Some(0));
     let all = shown.stdout + &shown.stderr;
     assert!(
-        all.contains("TLS: the certificate of 127.0.0.1 is by an authority that is not trusted"),
+        all.contains("TLS: the certificate of 127.0.0.1 was issued by an authority that this machine does not trust"),
         "{all}"
     );
     assert!(all.contains("launch.ca-file"), "{all}");

@@ -54,6 +54,8 @@ pub enum Signature {
 pub struct Checked {
     /// The number of files compared with their digests.
     pub files: usize,
+    /// The number of files that cover the others: manifest, statement, signature and sums.
+    pub covers: usize,
     /// The size of these files in bytes.
     pub bytes: u64,
     /// The number of executed cells whose records were read.
@@ -91,6 +93,7 @@ const SEALS: [&str; 4] = [
 pub fn verify(bundle: &Bundle, key: Option<&PublicKey>) -> Result<Checked, BundleError> {
     let mut checked = Checked {
         files: 0,
+        covers: 0,
         bytes: 0,
         cells: 0,
         signature: Signature::Unsigned,
@@ -118,7 +121,9 @@ fn compare_files(bundle: &Bundle, checked: &mut Checked) -> Result<(), BundleErr
         );
     }
     for path in &there.files {
-        if !listed.contains_key(path.as_str()) && !SEALS.contains(&path.as_str()) {
+        if SEALS.contains(&path.as_str()) {
+            checked.covers += 1;
+        } else if !listed.contains_key(path.as_str()) {
             checked.complain(path, "it is not in the manifest: it was added");
         }
     }

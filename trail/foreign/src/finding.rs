@@ -204,11 +204,17 @@ impl fmt::Display for Audit {
         }
         let count =
             |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
+        let said = match self.findings.len() {
+            0 => "no findings".to_owned(),
+            n => format!(
+                "{} of {}",
+                count(n, "finding", "findings"),
+                count(groups.len(), "cause", "causes")
+            ),
+        };
         write!(
             f,
-            "{} of {} in {}; {} read in the document, {} in the data",
-            count(self.findings.len(), "finding", "findings"),
-            count(groups.len(), "cause", "causes"),
+            "{said} in {}; {} read in the document, {} in the data",
             self.report,
             count(self.tables, "table", "tables"),
             self.data_tables

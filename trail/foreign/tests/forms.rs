@@ -55,6 +55,7 @@ fn a_statement_that_no_rule_reads_is_reported_in_neither_form() {
             let text = format!("# Report\n\n{before}{}\n", form.replace("{}", words));
             let audit = audit("r.md", &text, &[]);
             assert!(audit.findings.is_empty(), "{form}\n{audit}");
+            assert!(audit.to_string().contains("no findings in "), "{audit}");
         }
     }
 }

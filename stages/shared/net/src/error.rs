@@ -69,12 +69,14 @@ impl TlsError {
 fn of_certificate(host: &str, wrong: &CertificateError) -> TlsError {
     match wrong {
         CertificateError::UnknownIssuer => TlsError::new(
-            format!("the certificate of {host} is by an authority that is not trusted here"),
+            format!(
+                "the certificate of {host} was issued by an authority that this machine does not trust"
+            ),
             GIVE,
         ),
         CertificateError::BadSignature => TlsError::new(
             format!(
-                "the certificate of {host} is not signed by the authority of that name that is trusted here"
+                "the certificate of {host} is not signed by the authority of that name that this machine trusts"
             ),
             GIVE,
         ),
