@@ -53,7 +53,12 @@ impl Given {
 
     /// Returns the option as it was typed, without what may be a secret.
     fn word(&self) -> String {
-        let is_secret = |value: &String| value.to_lowercase().replace('-', "_").contains("api_key");
+        let is_secret = |value: &String| {
+            let text = value.to_lowercase().replace('-', "_");
+            ["api_key", "authorization", "header"]
+                .iter()
+                .any(|word| text.contains(word))
+        };
         let hides = SECRET.contains(&self.option.as_str()) || self.values.iter().any(is_secret);
         match (hides, self.values.is_empty()) {
             (false, false) => format!("{} {}", self.option, self.values.join(" ")),

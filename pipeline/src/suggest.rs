@@ -1,5 +1,6 @@
 //! "Did you mean …?": the remedy for an unknown name.
 
+use std::cell::Cell;
 use std::fmt;
 
 use crate::language::settings::share_of_percent;
@@ -9,8 +10,19 @@ const LISTED: usize = 20;
 /// The number of names offered if there are too many to list.
 const OFFERED: usize = 4;
 
+thread_local! {
+    static SEARCHES: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Returns the number of searches for a similar name by this thread. A search compares the word with each candidate, so a
+/// test asserts that what is done for each row of a table never searches.
+pub fn searches() -> u64 {
+    SEARCHES.get()
+}
+
 /// Returns the candidate that a word was probably meant to be.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    SEARCHES.set(SEARCHES.get() + 1);
     let folded = word.to_lowercase();
     let mut parts: Vec<&str> = folded.split(['-', '_']).collect();
     parts.sort_unstable();

@@ -101,7 +101,12 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
 pub(crate) fn refusal(arguments: &LoadArgs) -> Option<String> {
     let has_files = arguments.dataset.is_some() || arguments.trace.is_some();
     if has_files || arguments.workload.is_some() || arguments.tokenizer.is_some() {
-        return None;
+        let at_once = arguments.rate.iter().any(|rate| rate.is_infinite());
+        let is_bounded = arguments.max_concurrency.is_some()
+            || arguments.requests.is_some()
+            || arguments.trace.is_some();
+        return (at_once && !is_bounded)
+            .then(|| "the number of requests to measure is missing".to_owned());
     }
     let levels = levels(arguments);
     let check = |at: &Levelled| {

@@ -75,7 +75,7 @@ pub(super) fn search(
     let few = settings
         .search
         .as_ref()
-        .and_then(|search| search.warning(requests));
+        .and_then(|search| search.warning(requests, settings.arrival.as_ref()?));
     let of_best = files.best.iter().flat_map(|best| &best.warnings);
     for warning in few.iter().chain(of_best) {
         complain(&format!("warning: {}", continued(&in_options(warning))));

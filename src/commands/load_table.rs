@@ -94,13 +94,14 @@ fn caveat(summary: &Summary) -> Option<String> {
                 in_words(needed)
             )
         }),
-        ((names, needed), (_, bounded)) => Some(format!(
-            "note: with {requests}, {} {} hardly more than the largest value; {} {} requests. A study leaves quantiles \
-             out that are not bounded on both sides: {} {} requests",
+        ((names, needed), (open, bounded)) => Some(format!(
+            "note: with {requests}, {} {} hardly more than the largest value; {} {} requests. A study leaves out \
+             {}, which these requests do not bound on both sides; {} {} requests",
             names.join(", "),
             are(names),
             take(names),
             in_words(needed),
+            in_words(open),
             take(bounded),
             in_words(bounded)
         )),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::counted;
+use pipeline::key::Difference;
 use pipeline::{Decision, PlannedCell, Reason};
 
 use super::plan::{because, word};
@@ -19,7 +20,7 @@ enum Why<'a> {
     /// Each cell waits for a separate cell of this stage.
     Waits(&'a str),
     /// New cells, each different in these fields from the earlier cell that is most like it.
-    New(Vec<&'a str>),
+    New(Vec<String>),
     /// Blocked because of another cell, the first with that reason.
     Follows(String),
 }
@@ -76,9 +77,24 @@ fn why<'a>(cell: &'a PlannedCell, roots: &Roots) -> Why<'a> {
                     than: Some(_),
                     differences,
                 },
-        } => Why::New(differences.iter().map(|d| d.path.as_str()).collect()),
+        } => Why::New(fields(differences)),
         decision => Why::Own(text(decision)),
     }
+}
+
+/// Returns what differs in a recipe, each once: its fields, and its inputs, whatever their cells.
+fn fields(differences: &[Difference]) -> Vec<String> {
+    let mut fields: Vec<String> = Vec::new();
+    for difference in differences {
+        let field = match &difference.input {
+            Some(input) => format!("the input `{}`", input.split('[').next().unwrap_or(input)),
+            None => format!("`{}`", difference.path),
+        };
+        if !fields.contains(&field) {
+            fields.push(field);
+        }
+    }
+    fields
 }
 
 /// Returns the decision as text, without a leading comma.
@@ -139,7 +155,7 @@ fn lines(groups: &[Group<'_>]) -> Vec<String> {
 }
 
 /// Returns in what the new cells of a group differ from earlier ones.
-fn new(group: &Group<'_>, fields: &[&str]) -> String {
+fn new(group: &Group<'_>, fields: &[String]) -> String {
     match (group.cells.as_slice(), fields) {
         ([one], _) => text(&one.decision),
         (_, []) => {
@@ -147,7 +163,7 @@ fn new(group: &Group<'_>, fields: &[&str]) -> String {
                 .to_owned()
         }
         (_, fields) => {
-            let shown: Vec<String> = fields.iter().take(3).map(|f| format!("`{f}`")).collect();
+            let shown = &fields[..fields.len().min(3)];
             let more = match fields.len().saturating_sub(shown.len()) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
@@ -207,7 +223,7 @@ mod tests {
         let changed = |than: &str, rate: i64| Decision::Run {
             reason: Reason::Changed {
                 than: Some(than.to_owned()),
-                differences: vec![pipeline::key::Difference {
+                differences: vec![Difference {
                     input: None,
                     path: "arrival.poisson.rate".to_owned(),
                     old: Some(4.into()),

@@ -64,6 +64,10 @@ impl Address {
         }
         let host = self.host.as_deref().unwrap_or(USUAL_HOST);
         let host = if host == "0.0.0.0" { USUAL_HOST } else { host };
+        let host = match host.contains(':') && !host.starts_with('[') {
+            true => format!("[{host}]"),
+            false => host.to_owned(),
+        };
         let port = self.port.as_deref().unwrap_or(port);
         vec![format!("http://{host}:{port}")]
     }
@@ -74,7 +78,8 @@ pub(super) fn is_address(value: &str) -> bool {
     let has_port = || {
         let (host, port) = value.rsplit_once(':')?;
         let is_host = |c: char| c.is_alphanumeric() || "-._[]:".contains(c);
-        Some(host.chars().all(is_host) && port.parse::<u16>().is_ok())
+        let is_whole = !host.contains(':') || host.ends_with(']');
+        Some(host.chars().all(is_host) && is_whole && port.parse::<u16>().is_ok())
     };
     has_scheme(value) || has_port() == Some(true)
 }

@@ -324,7 +324,7 @@ impl Filled<'_> {
     /// Adds lengths of prompts and answers, where no option of ours says them.
     fn add_lengths(&mut self, (prompts, answers): (Unasked, Unasked)) {
         for (aspect, unasked) in [(Prompts, prompts), (Answers, answers)] {
-            if !matches!(unasked, Same) {
+            if !matches!(unasked, Same) || aspect == Prompts && self.lost.contains(&Prompts) {
                 self.add(aspect, unasked);
             }
         }
@@ -387,7 +387,7 @@ pub(super) fn fill(
     };
     // A trace holds times and lengths.
     let is_trace = load.trace.is_some();
-    if !is_trace && !has_level(&load) {
+    if !is_trace && (!has_level(&load) || lost.contains(&Level)) {
         filled.add(Level, usual.level);
     }
     if !is_trace && load.requests.is_none() && load.duration.is_none() {
@@ -488,11 +488,18 @@ fn lengths(usual: &Usual, load: &LoadArgs, given: &[Given]) -> (Unasked, Unasked
         || load.prompt_tokens.is_some()
         || load.prompt_words.is_some()
         || load.workload.is_some();
+    // SGLang draws lengths from this share of the length on.
+    let ratio = value(given, "--random-range-ratio");
+    let ratio = ratio.map_or(Some(0.0), |r| r.parse::<f64>().ok());
+    let is_whole = ratio.is_some_and(|r| r.total_cmp(&1.0).is_eq());
+    let is_partly = ratio.is_none_or(|r| r.abs() > 0.0);
     // Without its option, llmperf draws lengths around the mean.
     let varies = |option: &str| usual.tool == "llmperf" && !has(given, option);
     let prompts = match (usual.tool, has_prompts) {
         (_, true) if varies("--stddev-input-tokens") => Unsaid,
         (_, true) => Same,
+        ("sglang", false) if is_random && is_whole => Words(&["--input-len", "1024"]),
+        ("sglang", false) if is_random && is_partly => Unsaid,
         ("sglang", false) if is_random => Words(&["--input-len", "1..1024"]),
         ("benchmark_serving", false) if is_random => Words(&["--input-len", "1024"]),
         _ if data_set.is_some() && !is_random => Unsaid,
@@ -502,6 +509,8 @@ fn lengths(usual: &Usual, load: &LoadArgs, given: &[Given]) -> (Unasked, Unasked
         (_, true) if varies("--stddev-output-tokens") => Unsaid,
         (_, true) => Same,
         _ if is_written(&load.api) => Same,
+        ("sglang", false) if is_random && is_whole => Words(&["--output-len", "1024"]),
+        ("sglang", false) if is_random && is_partly => Unsaid,
         ("sglang", false) if is_random => Words(&["--output-len", "1..1024"]),
         ("benchmark_serving", false) if is_random => Words(&["--output-len", "128"]),
         // Other tools take the lengths of answers from the file.

@@ -89,8 +89,8 @@ pub(super) fn of_kind(one: &Given) -> Option<Kind> {
             ("--data", "synthetic_text", "output_tokens") => out.write("--output-len", value),
             ("--data", "json_file" | "csv_file", "path") => out.write("--dataset", value),
             ("--seed", "static", "value") => out.write("--seed", value),
-            // It may be a key.
-            _ if key.contains("api_key") => out.left.push(format!("{key}=…")),
+            // It may hold a key.
+            ("--backend", ..) => out.left.push(format!("{key}=…")),
             _ => out.left.push(format!("{key}={value}")),
         }
     }

@@ -113,6 +113,14 @@ pub(super) fn instead(
                 "these are clients: `--concurrency`".to_owned(),
             );
         }
+        // GuideLLM takes it as the most requests in flight.
+        "--rate" if rate_type == Some("throughput") => {
+            let words = vec!["--max-concurrency".to_owned(), value.to_owned()];
+            return (Instead::Words(words), "`--max-concurrency N`".to_owned());
+        }
+        "--rate" if rate_type == Some("sweep") => {
+            return nothing("it is the number of levels of the sweep; name the levels");
+        }
         // GuideLLM's `async` is the same as `constant`.
         "--rate" if matches!(rate_type, Some("constant" | "async")) => {
             return (

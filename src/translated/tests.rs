@@ -96,7 +96,7 @@ fn a_command_line_may_begin_with_the_name_of_its_program() {
             "python token_benchmark_ray.py --model M --mean-input-tokens 550 --mean-output-tokens 150 \
              --num-concurrent-requests 4 --max-num-completed-requests 20 --timeout 600 --llm-api openai --results-dir out",
             "http://127.0.0.1:8000 --model M --input-len 550 --output-len 150 --concurrency 4 --requests 20 \
-             --timeout 600s --api openai-chat --out out",
+             --duration 600s --api openai-chat --out out",
         ),
         (
             "uv run vllm bench serve --port 9000 --num-prompts 10",

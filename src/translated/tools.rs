@@ -119,20 +119,24 @@ impl Theirs {
     pub(super) fn drawn(&self, one: &Given, given: &[Given]) -> Option<Vec<String>> {
         let number = one.value()?;
         if one.option == "--random-range-ratio" {
-            let fixed = if self.tool == "sglang" { 1.0 } else { 0.0 };
-            let is_fixed = number.parse::<f64>().ok()?.total_cmp(&fixed).is_eq();
-            return is_fixed.then(Vec::new);
+            let ratio = number.parse::<f64>().ok()?;
+            // SGLang's options for the lengths become ranges.
+            return (self.tool == "sglang" || ratio.total_cmp(&0.0).is_eq()).then(Vec::new);
         }
         let ours = match one.option.as_str() {
             "--random-input-len" | "--random-input" => "--input-len",
             "--random-output-len" | "--random-output" => "--output-len",
             _ => return None,
         };
-        let has_ratio = given.iter().any(|one| one.option == "--random-range-ratio");
-        if self.tool != "sglang" || has_ratio || number.parse::<u32>().ok()? < 2 {
-            return None;
-        }
-        Some(vec![ours.to_owned(), format!("1..{number}")])
+        let ratio = given
+            .iter()
+            .find(|one| one.option == "--random-range-ratio");
+        let ratio = ratio.and_then(Given::value);
+        let ratio = ratio.map_or(Some(0.0), |r| r.parse::<f64>().ok())?;
+        let most = number.parse::<u32>().ok()?;
+        let least = ((f64::from(most) * ratio) as u32).max(1);
+        (self.tool == "sglang" && least < most)
+            .then(|| vec![ours.to_owned(), format!("{least}..{most}")])
     }
 
     /// Returns whether the tool loads any HTTP server.
@@ -179,6 +183,22 @@ impl Theirs {
                 let words = ["--output-file", value?, "--result-format", "sglang"];
                 let words: Vec<String> = words.map(str::to_owned).to_vec();
                 let why = "`--result-format sglang` appends a line in SGLang's form".to_owned();
+                Some((Instead::Words(words), why))
+            }
+            ("vllm" | "benchmark_serving", "--burstiness")
+                if !given
+                    .iter()
+                    .any(|g| g.option == "--request-rate" && g.value() != Some("inf")) =>
+            {
+                Some(left_out(": without a rate, all requests are sent at once"))
+            }
+            ("sglang", "--apply-chat-template") if sends_to_generate(given) => Some(nothing(
+                "its client applies the template and sends `/generate`; with `--api openai-chat`, the server applies it",
+            )),
+            // The length of the run.
+            ("llmperf", "--timeout") => {
+                let words = vec!["--duration".to_owned(), format!("{}s", value?)];
+                let why = format!("`{}`", words.join(" "));
                 Some((Instead::Words(words), why))
             }
             ("sglang", "--output-details") => Some(left_out(": a saved result has every request")),
@@ -299,4 +319,11 @@ pub(super) fn synthetic(data: &str) -> Option<Vec<String>> {
         words.extend([ours.to_owned(), value.to_owned()]);
     }
     Some(words)
+}
+
+/// Returns whether SGLang's client sends prompts to the engine's own endpoint.
+fn sends_to_generate(given: &[Given]) -> bool {
+    let backend = given.iter().find(|one| one.option == "--backend");
+    let backend = backend.and_then(Given::value);
+    backend.is_none_or(|name| name.starts_with("sglang") && !name.contains("oai"))
 }

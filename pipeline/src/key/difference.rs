@@ -8,7 +8,6 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::recipe::{Recipe, RecipeCell, RecipeInput};
-use crate::place::plain_label;
 use crate::stage::{CellStatus, Coordinates, Json};
 
 /// From this many changed cells of an input on, only their number is reported.
@@ -281,7 +280,7 @@ fn one_input(
     differences: &mut Vec<Difference>,
 ) {
     let by_place = |cells: &[RecipeCell]| -> Vec<String> {
-        cells.iter().map(|c| place(&c.coordinates)).collect()
+        cells.iter().map(|c| c.coordinates.canonical()).collect()
     };
     let (places_before, places_now) = (by_place(&old.cells), by_place(&new.cells));
     let before: BTreeMap<&String, &RecipeCell> = places_before.iter().zip(&old.cells).collect();
@@ -338,16 +337,6 @@ fn one_input(
 /// What differs if cells are the same and their coordinates are written in another way.
 const RESPELT: &str = "only the order of its axes, or how their labels are written";
 
-/// Returns coordinates as text that depends neither on the order of the axes nor on whether 0 is written as 0.0.
-fn place(coordinates: &Coordinates) -> String {
-    let mut pairs = coordinates.0.clone();
-    for (_, label) in &mut pairs {
-        *label = plain_label(label.clone());
-    }
-    pairs.sort_by(|a, b| a.0.cmp(&b.0));
-    Coordinates(pairs).to_string()
-}
-
 /// Returns whether two cells at the same place are the same, however their coordinates are written.
 fn same(a: Option<&RecipeCell>, b: Option<&RecipeCell>) -> bool {
     a.zip(b).is_some_and(|(a, b)| {
@@ -390,11 +379,13 @@ fn one_cell(
     values(
         Some(input),
         "coordinates",
-        Some(&json!(place(&old.coordinates))),
-        Some(&json!(place(&new.coordinates))),
+        Some(&json!(old.coordinates.canonical())),
+        Some(&json!(new.coordinates.canonical())),
         differences,
     );
-    if place(&old.coordinates) == place(&new.coordinates) && old.coordinates != new.coordinates {
+    if old.coordinates.canonical() == new.coordinates.canonical()
+        && old.coordinates != new.coordinates
+    {
         differences.push(note(input, RESPELT.to_owned()));
     }
     let names: BTreeSet<&String> = old.outputs.keys().chain(new.outputs.keys()).collect();

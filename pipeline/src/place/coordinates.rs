@@ -6,7 +6,7 @@ use std::str::FromStr;
 use artifacts::Scalar;
 use serde::{Deserialize, Serialize};
 
-use super::label::{push_label, push_name};
+use super::label::{plain_label, push_label, push_name};
 use super::{PlaceError, Reader};
 
 /// The coordinates of a cell: axis names and labels, in the axes' declaration order.
@@ -18,6 +18,22 @@ impl Coordinates {
     pub fn get(&self, axis: &str) -> Option<&Scalar> {
         let pair = self.0.iter().find(|(name, _)| name == axis);
         pair.map(|(_, label)| label)
+    }
+
+    /// Returns the coordinates as text that depends neither on the order of the axes nor on whether 0 is written as 0.0.
+    pub fn canonical(&self) -> String {
+        let mut pairs = self.0.clone();
+        for (_, label) in &mut pairs {
+            *label = plain_label(label.clone());
+        }
+        pairs.sort_by(|a, b| a.0.cmp(&b.0));
+        Self(pairs).to_string()
+    }
+
+    /// Returns the canonical form of coordinates that are already text. A text that is none stays as it is.
+    pub fn canonical_text(text: &str) -> String {
+        text.parse()
+            .map_or_else(|_| text.to_owned(), |at: Self| at.canonical())
     }
 
     /// Returns the coordinates without the selected axes.

@@ -44,10 +44,8 @@ pub struct Rates {
     /// The number of requests currently in flight.
     pub in_flight: u64,
     /// The time since the first measured request was sent, s.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub elapsed_s: Option<f64>,
     /// The time after which no further request is sent, s, if the load ends after a time.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub planned_s: Option<f64>,
 }
 

@@ -504,7 +504,7 @@ fn an_extrapolation_beyond_the_declared_factor_is_refused_and_says_so() {
     assert_eq!(method("at 80"), "within the values measured");
     assert_eq!(
         method("at 200"),
-        "extrapolated to 2 times the largest value"
+        "extrapolated to 2 times the largest value measured"
     );
     assert_eq!(
         method("at 201"),

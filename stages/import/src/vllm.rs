@@ -225,6 +225,22 @@ fn scheduled(result: &At<'_>, imported: &mut Imported) -> Result<(), ImportError
     for (row, wait) in imported.requests.iter_mut().zip(waits_ns) {
         row.scheduled_ns = row.sent_ns.map(|sent| sent - wait.round() as i64);
     }
+    // The moments count from the first send, which itself may have waited.
+    let first = imported.requests.iter().filter_map(|row| row.scheduled_ns);
+    if let Some(early) = first.min().filter(|first| *first < 0) {
+        for row in &mut imported.requests {
+            let times = [
+                &mut row.scheduled_ns,
+                &mut row.sent_ns,
+                &mut row.first_token_ns,
+                &mut row.last_token_ns,
+                &mut row.done_ns,
+            ];
+            let chunks = row.chunks_ns.iter_mut().flatten();
+            let times = times.into_iter().flatten().chain(chunks);
+            times.for_each(|at| *at -= early);
+        }
+    }
     imported.map(&[("scheduled_ns", "sent_ns − queue_times")]);
     Ok(())
 }

@@ -55,9 +55,11 @@ fn is_all(share: &f64) -> bool {
 
 impl Extent {
     /// Returns how long new requests are begun, in seconds; `None` if a number of requests bounds the load.
-    pub(crate) fn seconds(&self) -> Option<f64> {
+    pub(crate) fn seconds(&self, arrival: &Arrival, requests: u64) -> Option<f64> {
         let span = self.duration?;
-        Some(span.nanoseconds() as f64 / 1e9)
+        // Without a number of its own, a load has as many requests as the time has room for.
+        let is_drawn_for_it = enough_for(arrival, span) == Some(requests);
+        is_drawn_for_it.then(|| span.nanoseconds() as f64 / 1e9)
     }
 
     /// Returns the extent from the settings.

@@ -67,7 +67,7 @@ impl StageKind for Load {
     fn semantic_version_of(&self, parameters: &Json) -> u32 {
         match (&parameters["search"], &parameters["simulate"]) {
             (Json::Null, Json::Null) => self.semantic_version(),
-            (Json::Null, _) => 10,
+            (Json::Null, _) => 11,
             (_, Json::Null) => 14,
             (_, _) => 13,
         }

@@ -207,7 +207,7 @@ impl<'a> Watching<'a> {
     fn tell(&mut self, done: u64, total: u64) {
         let in_flight = self.shared.in_flight.load(Ordering::Relaxed);
         let rates = self.rolling.rates(self.shared.epoch.now(), in_flight);
-        let planned_s = self.spec.extent.seconds();
+        let planned_s = self.spec.extent.seconds(&self.spec.arrival, total);
         self.control
             .rates(done, total, Rates { planned_s, ..rates });
     }

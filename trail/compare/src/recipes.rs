@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pipeline::Coordinates;
 use pipeline::place::cell_text;
 use serde::Serialize;
 
@@ -35,16 +36,13 @@ pub struct CellChange {
 /// Returns the fields in which recipes differ. Inputs of pure stages are left out, because their
 /// differences follow from those reported for the stages above them.
 pub(crate) fn changes(a: &Side<'_>, b: &Side<'_>) -> Vec<RecipeChange> {
-    let counterparts: BTreeMap<(&str, &str), &Executed> = a
-        .cells
-        .iter()
-        .map(|c| ((c.stage.as_str(), c.coordinates.as_str()), c))
-        .collect();
+    let place = |c: &Executed| (c.stage.clone(), Coordinates::canonical_text(&c.coordinates));
+    let counterparts: BTreeMap<(String, String), &Executed> =
+        a.cells.iter().map(|c| (place(c), c)).collect();
     let mut changes: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut common: BTreeMap<String, usize> = BTreeMap::new();
     for newer in &b.cells {
-        let Some(older) = counterparts.get(&(newer.stage.as_str(), newer.coordinates.as_str()))
-        else {
+        let Some(older) = counterparts.get(&place(newer)) else {
             continue;
         };
         *common.entry(newer.stage.clone()).or_default() += 1;
@@ -86,29 +84,31 @@ pub(crate) fn changes(a: &Side<'_>, b: &Side<'_>) -> Vec<RecipeChange> {
 
 /// Returns the cells that only one side has or that ended differently.
 pub(crate) fn cells(a: &Side<'_>, b: &Side<'_>) -> Vec<CellChange> {
-    let statuses = |side: &Side<'_>| -> BTreeMap<String, String> {
-        let cells = side.lock.stages.iter().flat_map(|s| {
-            s.cells.iter().map(|c| {
-                (
-                    cell_text(&s.name, &c.coordinates),
-                    c.status.word().to_owned(),
-                )
-            })
-        });
-        cells.collect()
-    };
-    let (a, b) = (statuses(a), statuses(b));
-    let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
-    names.sort();
-    names.dedup();
-    let change = |cell: &String| CellChange {
-        cell: cell.clone(),
-        a: a.get(cell).cloned(),
-        b: b.get(cell).cloned(),
-    };
-    names
-        .into_iter()
-        .map(change)
-        .filter(|c| c.a != c.b)
-        .collect()
+    let mut changes: BTreeMap<(&str, String), CellChange> = BTreeMap::new();
+    for (side, is_newer) in [(a, false), (b, true)] {
+        for stage in &side.lock.stages {
+            for cell in &stage.cells {
+                let place = (
+                    stage.name.as_str(),
+                    Coordinates::canonical_text(&cell.coordinates),
+                );
+                let change = changes.entry(place).or_insert_with(|| CellChange {
+                    cell: String::new(),
+                    a: None,
+                    b: None,
+                });
+                // The newer study's spelling comes last, and stays.
+                change.cell = cell_text(&stage.name, &cell.coordinates);
+                let status = Some(cell.status.word().to_owned());
+                *(if is_newer {
+                    &mut change.b
+                } else {
+                    &mut change.a
+                }) = status;
+            }
+        }
+    }
+    let mut changes: Vec<CellChange> = changes.into_values().filter(|c| c.a != c.b).collect();
+    changes.sort_by(|a, b| a.cell.cmp(&b.cell));
+    changes
 }

@@ -6,6 +6,7 @@ use artifacts::Table;
 use contract::Better;
 use contract::uneven::{counts_of, unlike_counts};
 use pipeline::Json;
+use pipeline::place::{CellName, cell_text};
 use serde::Serialize;
 use statistics::{Continuity, Sample, cliffs_delta, holm, mann_whitney_u, tarone_family};
 
@@ -321,10 +322,20 @@ const OFFERED: &str = "the `arrival` of the two studies differs, so this rate fo
 
 /// Returns whether a load behind a table has another arrival process in the newer study than in the older.
 fn arrivals_differ([a, b]: [&Side<'_>; 2], table: &str) -> Result<bool, CompareError> {
-    let behind: BTreeSet<String> = cells(b, table)?.into_iter().map(|(_, cell)| cell).collect();
+    let place = |name: &str| match name.parse::<CellName>() {
+        Ok(cell) => cell_text(&cell.stage, &cell.coordinates.canonical()),
+        Err(_) => name.to_owned(),
+    };
+    let behind = cells(b, table)?;
+    let behind: BTreeSet<String> = behind.into_iter().map(|(_, cell)| place(&cell)).collect();
     let loads = |side: &Side<'_>| -> BTreeMap<String, Option<Json>> {
         let loads = side.cells.iter().filter(|c| c.record.recipe.kind == "load");
-        let arrival = |c: &Executed| (c.name(), c.record.recipe.parameters.get("arrival").cloned());
+        let arrival = |c: &Executed| {
+            (
+                place(&c.name()),
+                c.record.recipe.parameters.get("arrival").cloned(),
+            )
+        };
         loads.map(arrival).collect()
     };
     let older = loads(a);

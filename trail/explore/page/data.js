@@ -77,7 +77,9 @@ async function rows(shown, study, name, overview, parameters) {
   const single = cell !== undefined || entry?.cells === 1;
   // A row of a table over cells belongs to a cell, in whose table it has another place.
   const placed = narrow.cell ? (i) => [narrow.cell[i], narrow.cell_row[i]] : single ? (i) => [cell ?? "", narrow.rows[i]] : null;
-  const link = placed && ((column, i) => { const [at, row] = placed(i); return whyLink({ table: name, cell: at, row, column: column.name }); });
+  // The labels of cells are in no cell's own table.
+  const labels = new Set(narrow.cell ? (entry?.axes ?? []).map(found.axis) : []);
+  const link = placed && ((column, i) => { if (labels.has(column.name)) return null; const [at, row] = placed(i); return whyLink({ table: name, cell: at, row, column: column.name }); });
   const part = { ...filtering(parameters), ...sorting(parameters), ...(narrow.columns.length < found.columns.length && { columns: narrow.columns.map((c) => c.name).join(",") }) };
   const files = isFile() ? null : saver(["studies", study, "tables", name], { ...(cell !== undefined && { cell }), ...part }, name, { rows: found.rows_in_all, whole: cell === undefined ? {} : { cell } });
   const only = Object.entries(conditions(parameters));

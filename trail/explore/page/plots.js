@@ -345,10 +345,14 @@ async function objectiveOf(study, stage, parameters) {
     if (!m.steps.length) notes.push(`No request has a value of ${columnWords(m.name)}, so its bound of ${bound} ${m.unit} is not applied.`);
     return bound;
   });
-  const between = first.metrics.map((m, i) => [m, asked[i]]).filter(([m, bound]) => bound !== null && bound > m.steps[0] && bound < m.steps.at(-1) && !m.steps.includes(bound));
+  const between = first.metrics.map((m, i) => [m, asked[i]]).filter(([m, bound]) => bound !== null && m.steps.length && bound < m.steps.at(-1) && !m.steps.includes(bound));
   if (!between.length) return { found: first, asked, notes };
   if (isFile()) {
-    for (const [m, bound] of between) notes.push(`This file counts ${columnWords(m.name)} at certain bounds only: the counts are those of at most ${m.steps.findLast((step) => step < bound)} ${m.unit}, the next stricter one.`);
+    for (const [m, bound] of between) {
+      const step = m.steps.findLast((s) => s < bound);
+      notes.push(step === undefined ? `This file counts ${columnWords(m.name)} from at most ${m.steps[0]} ${m.unit} on: below that, it counts no request.`
+        : `This file counts ${columnWords(m.name)} at certain bounds only: the counts are those of at most ${step} ${m.unit}, the next stricter one.`);
+    }
     return { found: first, asked, notes };
   }
   const exact = Object.fromEntries(between.map(([m, bound]) => [`bound.${m.name}`, bound]));

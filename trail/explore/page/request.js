@@ -33,7 +33,7 @@ export async function requestView(main, study, stage) {
     h("p", {}, h("a", { href: cellLink(study, stage, at) }, breakable(cellText(stage, at))), " ", neighbour(-1, "previous"), " ", neighbour(1, "next")),
     h("p", { class: status === "ok" ? "ok" : "bad" }, status, value("error") ? `: ${value("error")}` : ""),
     missing.map((why) => h("p", { class: "note" }, `${why}.`)),
-    phases(value, requests.rows_in_all === page.count ? page : null), ticksOf(value, chunks), chunkTable(study, stage, at, chunks),
+    phases(value, requests.rows_in_all === page.count ? page : null, chunks), ticksOf(value, chunks), chunkTable(study, stage, at, chunks),
     h("h2", {}, "Every column of the row"), rowFacts(study, stage, at, requests, i, row),
     promptOf(value, prompts), engine(value, events, has("engine_log")));
 }
@@ -48,7 +48,7 @@ function timesOf(requests, ns) {
   return times.sort((a, b) => a - b);
 }
 
-function phases(value, requests) {
+function phases(value, requests, chunks) {
   // A time says little without those of the other requests.
   const span = (from, to) => {
     const ns = (of) => (of(from) !== null && of(to) !== null ? of(to) - of(from) : null);
@@ -58,7 +58,11 @@ function phases(value, requests) {
     const less = times.filter((t) => t < own).length;
     return [nanoseconds(own), times.length > 2 ? h("span", { class: "soft" }, `, longer than ${less.toLocaleString("en-US")} of the cell's ${plural(times.length, "answered request")} (median ${nanoseconds(quantileOf(times, 0.5))})`) : null];
   };
-  const gap = value("output_tokens") > 1 && value("first_token_ns") !== null ? (value("last_token_ns") - value("first_token_ns")) / (value("output_tokens") - 1) : null;
+  // As TPOT: without the tokens of the first chunk, and without reasoning that was not sent.
+  const hidden = value("first_reasoning_ns") === null ? Math.max(0, value("reasoning_tokens") ?? 0) : 0;
+  const first = (chunks?.count && chunks.has("tokens") ? chunks.at("tokens", 0) : null) ?? 1;
+  const after = (value("output_tokens") ?? 0) - (first > hidden ? first : hidden + first);
+  const gap = after > 0 && value("first_token_ns") !== null ? (value("last_token_ns") - value("first_token_ns")) / after : null;
   return facts([["due to sent (the client's own delay)", span("scheduled_ns", "sent_ns")], ["sent to the answer's head", span("sent_ns", "headers_ns")], ["sent to first token (TTFT)", span("sent_ns", "first_token_ns")],
     ["first to last token", span("first_token_ns", "last_token_ns")], ["time per output token", gap === null ? null : nanoseconds(gap)], ["sent to done", span("sent_ns", "done_ns")],
     ["server's own timings", value("server_prompt_ms") === null ? null : `prompt ${digits(value("server_prompt_ms"))} ms, generation ${digits(value("server_predicted_ms"))} ms`],

@@ -474,8 +474,12 @@ fn cells_in_both(older: &Study, newer: &Study) -> usize {
     let [before, after] = [older, newer].map(|study| {
         let stages = study.lock.stages.iter();
         let measured = stages.filter(|stage| stage.class == LockClass::Measurement);
-        let place =
-            |stage: &'_ LockStage, cell: &LockCell| (stage.name.clone(), cell.coordinates.clone());
+        let place = |stage: &'_ LockStage, cell: &LockCell| {
+            (
+                stage.name.clone(),
+                Coordinates::canonical_text(&cell.coordinates),
+            )
+        };
         let cells = measured.flat_map(|stage| stage.cells.iter().map(move |c| place(stage, c)));
         cells.collect::<BTreeSet<(String, String)>>()
     });

@@ -11,7 +11,7 @@ use crate::frame::{Frame, Level, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::alike::{Statistic, cells_behind};
 use crate::operators::distribution::quantile_name;
-use crate::operators::fairness::{Flattered, Losses};
+use crate::operators::fairness::{Flattered, Losses, Places};
 use crate::operators::units::{LEVEL, Mean, Together, arithmetic_columns};
 
 pub(crate) struct Aggregate;
@@ -41,6 +41,9 @@ pub(crate) struct Parameters {
 fn confidence() -> f64 {
     LEVEL
 }
+
+/// The table of cells behind a column, its column there, and its rows by the keys of the result.
+type Behind<'a> = (&'a (&'a Frame, String), &'a Places);
 
 /// Pooled rows: what each stands for, how many, what is missing, the values of each column.
 struct Group {
@@ -232,11 +235,13 @@ impl TypedOperator for Aggregate {
         let cells = given.columns.iter();
         let cells = cells.map(|column| cells_behind(context, &given.from, column));
         let cells: Vec<(&Frame, String)> = cells.collect::<Result<_, _>>()?;
+        let places = cells.iter().map(|(frame, _)| Losses::places(frame, keys));
+        let places: Vec<Places> = places.collect();
         let mut rows = Vec::new();
         for (key, members) in &together.groups {
             let mut outside: Vec<String> = Vec::new();
             let mut sample =
-                |((column, spec), (cells, name)): ((&String, &Spec), &(&Frame, String))| {
+                |((column, spec), ((cells, name), places)): ((&String, &Spec), Behind<'_>)| {
                     let range = spec.range;
                     let value = |row: usize| from.number(row, column);
                     let sample = Sample::new(members.iter().filter_map(|m| value(*m))).ok()?;
@@ -250,14 +255,18 @@ impl TypedOperator for Aggregate {
                         mean.interval = Err(reason.clone());
                         outside.push(reason);
                     }
-                    let losses = Losses::of_one(cells, (keys, key), (name, units));
+                    let losses = Losses::of_one((cells, places), (keys, key), (name, units));
                     if let Some(side) = losses.flattered() {
                         let findings = Flattered::side(side, column, spec.unit.as_deref());
                         mean.withhold(findings, &losses.words_of_one());
                     }
                     Some((sample, mean))
                 };
-            let columns_of = given.columns.iter().zip(&specs).zip(&cells);
+            let columns_of = given
+                .columns
+                .iter()
+                .zip(&specs)
+                .zip(cells.iter().zip(&places));
             let samples: Vec<Option<(Sample, Mean)>> = columns_of.map(&mut sample).collect();
             let interval_of = units.words().unwrap_or_else(|| units.none());
             let group = Group {

@@ -469,7 +469,7 @@ impl Study<'_> {
         lineage: &mut Vec<SourceRows>,
     ) -> Stratum {
         let (condition, first, table) = (&self.given.any[at], self.tables[0], self.tables[at]);
-        let (mut values, mut lost, mut all) = (Vec::new(), missing.to_vec(), missing.to_vec());
+        let (mut values, mut all) = (Vec::new(), missing.to_vec());
         for row in rows {
             let label = first.key_at(*row, &self.unit);
             all.push(label.clone());
@@ -481,16 +481,14 @@ impl Study<'_> {
             let value = row
                 .ok()
                 .and_then(|row| Some((row, table.number(row, &condition.column)?)));
-            match value {
-                Some((row, value)) => {
-                    lineage.extend(spans(&condition.table, [row]));
-                    values.push((label, value));
-                }
-                None => lost.push(label),
+            if let Some((row, value)) = value {
+                lineage.extend(spans(&condition.table, [row]));
+                values.push((label, value));
             }
         }
+        // A unit that lost only some of its repetitions has a value.
+        let kept = distinct(values.iter().map(|(label, _)| label.clone()).collect());
         let all = distinct(all);
-        let kept = all - distinct(lost);
         Stratum {
             values: averaged(values),
             lost: 1.0 - kept as f64 / all.max(1) as f64,

@@ -516,11 +516,15 @@ fn predicted(given: &Parameters, curve: &Rc<Curve>, x: f64) -> Option<Figure> {
     let at = |f: &statistics::Fit| f.predict(x, given.extrapolate);
     let over_units = curve.over_units((given.confidence, Bounds::NotNegative), at);
     let (value, over_units) = curve.both(curve.of(at), over_units);
+    let largest = match curve.unlike {
+        true => "the largest value that every unit has",
+        false => "the largest value measured",
+    };
     let method = match value {
-        Some(_) if beyond > 1.0 => format!("extrapolated to {beyond} times the largest value"),
+        Some(_) if beyond > 1.0 => format!("extrapolated to {beyond} times {largest}"),
         Some(_) => "within the values measured".to_owned(),
         None => format!(
-            "refused: {x} is {beyond} times the largest value measured, more than {}",
+            "refused: {x} is {beyond} times {largest}, more than {}",
             given.extrapolate
         ),
     };

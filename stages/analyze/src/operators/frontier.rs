@@ -84,11 +84,13 @@ fn factor(level: f64, rows: usize, df: f64) -> f64 {
 }
 
 /// Returns the number of units behind the interval of a column: `units`, or fewer if some rows behind the mean have no value.
-/// The number of units with values is not in the table, so it is taken to be as small as the values of the others allow.
+/// The number of units with values is not in the table. If all units have as many rows, it is at least this.
 fn units_of(from: &Frame, row: usize, column: &str) -> Option<f64> {
     let units = from.number(row, "units")?;
     let stem = column.strip_suffix("_mean").unwrap_or(column);
-    let values = from.number(row, &format!("{stem}_n")).unwrap_or(units);
+    let Some(values) = from.number(row, &format!("{stem}_n")) else {
+        return Some(units).filter(|units| *units >= 2.0);
+    };
     // If each unit has several rows, as many values come from at least this many units.
     let rows = from.number(row, "n").unwrap_or(units).max(units);
     let least = (values * units / rows).ceil();

@@ -69,6 +69,23 @@ impl Bound {
             .map_or(self.undefined_meets, |v| v <= self.at_most)
     }
 
+    /// Whether an abandoned request had already missed the bound: its value, or the time that it waited for one, is beyond
+    /// it.
+    fn missed(&self, timing: &Timing<'_>) -> bool {
+        let from = match &*self.metric {
+            "ttft_ms" | "e2e_latency_ms" => timing.request.sent_ns,
+            "ttft_scheduled_ms" | "e2e_scheduled_ms" => timing.request.scheduled_ns,
+            _ => None,
+        };
+        let waited = from.zip(timing.request.done_ns);
+        let waited = waited.map(|(from, done)| (done - from) as f64 / 1e6);
+        let reached = match self.metric.starts_with("ttft") {
+            true => self.value(timing).or(waited),
+            false => waited,
+        };
+        !self.undefined_meets && reached.is_some_and(|value| value > self.at_most)
+    }
+
     fn words(&self) -> String {
         let undefined = if self.undefined_meets {
             " or undefined"
@@ -110,7 +127,7 @@ fn columns() -> Columns<'static, Attained> {
             Spec::int(
                 "n_abandoned",
                 "1",
-                "measured requests that the load abandoned by its setting `cancel`; they neither meet nor miss the bounds",
+                "measured requests that the load abandoned by its setting `cancel` before they missed a bound",
             ),
             |a| a.abandoned,
         )
@@ -148,8 +165,8 @@ impl TypedOperator for Goodput {
         A failed request does not meet an objective, so shedding load cannot raise the pass rate. A request for which \
         a bounded metric is undefined does not meet it either, unless the bound says `undefined-meets`. If no request \
         failed, goodput = pass rate · request throughput.\n\n\
-        Requests that the load abandons by its setting `cancel` are no failures, and not part of the pass rate: nobody knows \
-        whether they would have met the objective.";
+        Requests that the load abandons by its setting `cancel` are no failures. They are not part of the pass rate \
+        unless they had missed a bound by then.";
     const READS: Reads = Reads::Verified;
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
@@ -186,7 +203,6 @@ impl TypedOperator for Goodput {
             let by_the_load = rows.abandons();
             let is_abandoned =
                 |t: &&Timing<'_>| by_the_load && t.request.status == RequestStatus::Cancelled;
-            let abandoned = timings.iter().filter(is_abandoned).count();
             let ok: Vec<&Timing<'_>> = timings.iter().filter(|t| t.request.is_ok()).collect();
             let first = timings.iter().filter_map(|t| t.request.sent_ns).min();
             let last = timings.iter().filter_map(|t| t.request.done_ns).max();
@@ -195,6 +211,9 @@ impl TypedOperator for Goodput {
                 .map(|(a, b)| (b - a) as f64 / 1e9)
                 .filter(|w| *w > 0.0);
             for objective in &given.objectives {
+                let is_open = |t: &&Timing<'_>| !objective.all.iter().any(|b| b.missed(t));
+                let abandoned = timings.iter().filter(is_abandoned).filter(is_open);
+                let abandoned = abandoned.count();
                 let met = ok
                     .iter()
                     .filter(|t| objective.all.iter().all(|b| b.met(t)))

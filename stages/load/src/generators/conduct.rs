@@ -460,7 +460,7 @@ impl Conductor<'_> {
         let total = self.spec.prompts.count(Phase::Measured) as u64;
         let rates = figures.into_iter().map(|(_, rates)| rates).reduce(together);
         if let Some(rates) = rates {
-            let planned_s = self.spec.extent.seconds();
+            let planned_s = self.spec.extent.seconds(&self.spec.arrival, total);
             self.control
                 .rates(done, total, Rates { planned_s, ..rates });
         }

@@ -259,7 +259,7 @@ fn judge<E>(
     let mut judged = first_look(requests, attainment).max(least);
     let mut next = with_warm_in(judged, warm_in_s);
     // The requests of the looks before, without those that were too short.
-    let mut looked = 0;
+    let (mut looked, mut unbooked) = (0, 0);
     loop {
         let number = probes.len() + 1;
         let tried = probe(number, level, next)?;
@@ -268,7 +268,10 @@ fn judge<E>(
         let short = rate > 0.0 && (arrivals_s - tried.warm_in_s - overload.needed_s) * rate <= -1.0;
         so_far.push(tried.judged.clone());
         let pooled = Pooled::of(level, &so_far);
-        let new = pooled.requests.min(allowed).saturating_sub(looked);
+        let new = pooled
+            .requests
+            .min(allowed)
+            .saturating_sub(looked + unbooked);
         let interval = interval((pooled.share(), pooled.independent), (new, allowed));
         let spent =
             allowed.saturating_sub(pooled.requests) < least.max(1) || tried.judged.is_empty();
@@ -313,6 +316,8 @@ fn judge<E>(
             }
             ProbeVerdict::Undecided => {
                 if short {
+                    // Its verdict *missed* would have counted.
+                    unbooked += new;
                     so_far.pop();
                 } else {
                     looked = pooled.requests;

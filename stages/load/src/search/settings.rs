@@ -124,7 +124,14 @@ impl Search {
     }
 
     /// Warns if no interval can show a level kept with at most this many requests, so that only the share decides.
-    pub fn warning(&self, requests: u64) -> Option<String> {
+    pub fn warning(&self, requests: u64, arrival: &Arrival) -> Option<String> {
+        // A rate is judged over a minimum time.
+        let requests = match Self::lowest(arrival) {
+            Ok(Level::Rate(rate)) => {
+                requests.max((rate * self.rules(requests).overload.needed_s).ceil() as u64)
+            }
+            _ => requests,
+        };
         let fewest = fewest(self.attainment);
         (requests < fewest).then(|| {
             format!(

@@ -63,7 +63,7 @@ pub(crate) fn run(
         settings
             .search
             .as_ref()
-            .and_then(|search| search.warning(requests)),
+            .and_then(|search| search.warning(requests, settings.arrival.as_ref()?)),
     );
     warnings.extend(outcome.undecided.map(|undecided| undecided.to_string()));
     match (outcome.kept, outcome.missed) {

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::bisect::bisect;
 use super::settings::at_level;
 use super::*;
+use crate::arrival::Arrival;
 use crate::random::Origin;
 use crate::run::LoadSpec;
 use crate::settings::Settings;
@@ -475,12 +476,16 @@ fn too_few_requests_to_keep_a_level_by_the_interval_get_a_warning() {
     let search: Search =
         serde_json::from_value(json!({"up-to": 8, "bounds": {"ttft-ms": 9}, "attainment": 0.99}))
             .unwrap();
+    let arrival: Arrival = serde_json::from_value(json!({"closed-loop": {"clients": 1}})).unwrap();
     assert_eq!(
-        search.warning(100).unwrap(),
+        search.warning(100, &arrival).unwrap(),
         "100 requests at a level are too few for an interval to keep it (attainment 99 %), so the share alone decides: allow \
          368 or more"
     );
-    assert_eq!(search.warning(368), None);
+    assert_eq!(search.warning(368, &arrival), None);
+    // A rate is judged over a time, in which more requests arrive.
+    let fast: Arrival = serde_json::from_value(json!({"constant": {"rate": 100000}})).unwrap();
+    assert_eq!(search.warning(100, &fast), None);
 }
 
 /// A search for a TTFT bound over the rate or clients of `arrival`.

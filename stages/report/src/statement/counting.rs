@@ -43,12 +43,13 @@ fn met(count: usize, n: usize, that: &str) -> String {
         "!=" => "is not",
         other => other,
     });
-    let mut words: Vec<&str> = words.collect();
-    if words.len() == 1 {
-        words.push("is true");
-    }
+    let words: Vec<&str> = words.collect();
+    let says = match words[..] {
+        [column] => format!("`{column}` is true"),
+        _ => words.join(" "),
+    };
     let rows = if n == 1 { "row" } else { "rows" };
-    format!("in {count} of {n} {rows} {}", words.join(" "))
+    format!("in {count} of {n} {rows} {says}")
 }
 
 /// Adds the rows that decide, if any, to a reason.

@@ -136,18 +136,16 @@ pub(super) fn words(view: &View, rule: &Rule) -> Result<Option<String>, Miss> {
             "a value of `{column}` lies outside its own interval, so it shows nothing"
         )));
     }
-    if let Some(words) = compared
+    let withheld = compared
         .iter()
-        .find_map(|column| end_withheld(view, column))
-    {
-        return Ok(Some(words));
-    }
+        .find_map(|column| end_withheld(view, column));
     let too_low = confidence::too_low(view, stems.iter().any(|stem| stem == BOUND));
     let whole = || {
         let predicated = rule.predicate().is_some();
         predicated.then(|| "a claim counts a value with its whole interval".to_owned())
     };
-    Ok(too_low.or_else(whole))
+    let words: Vec<String> = too_low.or_else(whole).into_iter().chain(withheld).collect();
+    Ok((!words.is_empty()).then(|| words.join("; ")))
 }
 
 /// Returns the interval of a value of a row. Only claims take it into account. An end of an interval stands for itself, unless

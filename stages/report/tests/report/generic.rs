@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use artifacts::{Column, Table};
 use pipeline::stage::{Execution, Input};
+use pipeline::suggest::searches;
 use serde_json::{Value, json};
 
 use crate::fixture::{Lab, Templates, cell, coordinates, markdown, store_table, trace};
@@ -74,7 +75,9 @@ fn a_column_without_a_value_in_any_row_is_named_with_its_reason() {
     let artifact = store_table(&lab.store, &table);
     let results = lab.inputs.iter_mut().find(|i| i.kind == "analyze").unwrap();
     results.cells[0].outputs.insert("few".to_owned(), artifact);
+    let before = searches();
     let done = lab.render(&json!({}), &shipped());
+    assert_eq!(searches(), before, "similar names are for errors");
     let text = markdown(&done.map_err(|f| f.reason).unwrap());
     for note in [
         format!("No row has a value of *TTFT p50 (ms)*: {why}."),

@@ -7,6 +7,8 @@ pub fn states_version(text: &str, version: &str) -> bool {
     let continues = |rest: &str| {
         let mut next = rest.chars();
         match next.next() {
+            // llama.cpp: the build and its commit.
+            Some('-') if begins_with_commit(&rest[1..]) => false,
             // A sentence may end after a version.
             Some('.' | '-' | '_' | '~') => next.next().is_some_and(|c| c.is_ascii_alphanumeric()),
             Some(c) => c.is_ascii_alphanumeric(),
@@ -22,9 +24,24 @@ pub fn states_version(text: &str, version: &str) -> bool {
         })
 }
 
+/// Returns whether a text begins with the short hash of a commit.
+fn begins_with_commit(text: &str) -> bool {
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric());
+    let hash = &text[..end.unwrap_or(text.len())];
+    (7..=40).contains(&hash.len())
+        && hash.chars().all(|c| c.is_ascii_hexdigit())
+        && hash.chars().any(|c| c.is_ascii_alphabetic())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_build_may_be_followed_by_its_commit() {
+        assert!(states_version("b6123-abc1234", "6123"));
+        assert!(!states_version("b6123-rc1", "6123"));
+    }
 
     #[test]
     fn a_version_is_stated_whole() {

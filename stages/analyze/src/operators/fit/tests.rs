@@ -82,7 +82,7 @@ fn a_value_over_units_with_unlike_rungs_is_the_mean_over_their_curves() {
     let method = column(&made, &["0", "at 40"], "method").to_string();
     assert_eq!(
         method,
-        "refused: 40 is 2.5 times the largest value measured, more than 2"
+        "refused: 40 is 2.5 times the largest value that every unit has, more than 2"
     );
 }
 
