@@ -659,7 +659,7 @@ mod tests {
         ] {
             assert_eq!(shown(label), text);
         }
-        // A format of the author's own stays, and text is no number.
+        // A format that the author chose stays, and so does text.
         assert_eq!(of_label(&Scalar::Float(0.5), "0.0"), "0.0");
         assert_eq!(of_label(&Scalar::Text("a-b".to_owned()), ""), "");
         assert!(check_format("label").is_ok());

@@ -169,7 +169,7 @@ const better = (name) => (betterOf(name) ? `; ${betterOf(name)} is better` : "")
 
 const unitText = (column) => `${columnWords(column.name)}${unitOrNull(column.unit) ? ` (${column.unit})` : ""}`;
 
-// The rows of a table of cells as points; `x` and `y` are `{ name, words, value(row) }`. Rows without a value are no points: `notes`
+// The rows of a table of cells as points; `x` and `y` are `{ name, words, value(row) }`. Rows without a value give no point: `notes`
 // names them, and their series keep their place in the legend.
 function pointsOf(context, found, roles, kept, x, y) {
   const { read, axes } = found;

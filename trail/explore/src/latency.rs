@@ -369,7 +369,7 @@ impl Ladder {
             let bound = value.parse::<f64>().ok().filter(|bound| bound.is_finite());
             let place = LATENCIES.iter().position(|latency| *latency == name);
             let Some((place, bound)) = place.zip(bound) else {
-                let message = format!("`{parameter}={value}` is no bound");
+                let message = format!("`{parameter}={value}` is not a bound");
                 let hint = format!("a number for one of: {}", LATENCIES.join(", "));
                 return Err(Failure::question(message, hint));
             };

@@ -159,7 +159,7 @@ impl<'a> Alternatives<'a, '_> {
     }
 
     /// Returns the remedy for a text where a number belongs, or a mapping whose only key takes a text: `{column: price}`.
-    /// Its key is no choice among several.
+    /// Nothing else can be in its place.
     fn number_or_mapping(&self, checker: &Checker<'a>, text: &str) -> Option<String> {
         let ([], [(key, schema)]) = (self.constants.as_slice(), self.variants.as_slice()) else {
             return None;

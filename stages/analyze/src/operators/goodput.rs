@@ -165,7 +165,7 @@ impl TypedOperator for Goodput {
         A failed request does not meet an objective, so shedding load cannot raise the pass rate. A request for which \
         a bounded metric is undefined does not meet it either, unless the bound says `undefined-meets`. If no request \
         failed, goodput = pass rate · request throughput.\n\n\
-        Requests that the load abandons by its setting `cancel` are no failures. They are not part of the pass rate \
+        Requests that the load abandons by its setting `cancel` do not count as failures. They are not part of the pass rate \
         unless they had missed a bound by then.";
     const READS: Reads = Reads::Verified;
 

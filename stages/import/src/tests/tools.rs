@@ -222,7 +222,7 @@ fn the_wait_for_a_limit_gives_the_scheduled_moment_of_an_open_load() {
         row.sent_ns.unwrap() - row.scheduled_ns.unwrap(),
         1_500_000_000
     );
-    // The wait in line is no lag of the client.
+    // The wait in line does not count as a lag of the client.
     let all = tables(&import(Tool::Vllm), &open, "b3:0").unwrap();
     let (_, requests) = all.iter().find(|(name, _)| *name == "requests").unwrap();
     assert_eq!(requests.int("send_lag_ns").unwrap()[3], None);
