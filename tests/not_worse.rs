@@ -78,7 +78,7 @@ fn a_claim_that_something_is_not_worse_is_licensed_refused_or_undecided_by_the_b
     let margin = "margin: {output_throughput: 0.1}";
     let same = claim_line("10.01 ms", margin);
     assert!(
-        same.contains("not-slower: The new release is not slower"),
+        same.contains("not-slower: licensed: The new release is not slower"),
         "{same}"
     );
     let slower = claim_line("14 ms", margin);

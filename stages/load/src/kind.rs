@@ -267,12 +267,13 @@ impl StageKind for Load {
         )
         .map_err(unkept)?;
         files.warnings.extend(doubt);
-        if let Some((how, why)) = emptied.and_then(|e| Some((e.how, e.doubt?))) {
+        let doubtful = emptied.and_then(|e| Some((e.how, e.is_usual, e.doubt?)));
+        if let Some((how, is_usual, why)) = doubtful {
             let words = match how {
                 CacheReset::Failed => "the server's cache could not be emptied before the cell",
                 _ => "it is not proven that the server's cache was empty before the cell",
             };
-            if how != CacheReset::NoHits {
+            if !is_usual {
                 files.warnings.push(format!("{words}: {why}"));
             }
             files

@@ -38,6 +38,8 @@ pub(crate) struct Emptied {
     pub(crate) how: CacheReset,
     /// Why the result is not proven; `None` if it is.
     pub(crate) doubt: Option<String>,
+    /// Whether a server whose cache is off gives the same result. Then the doubt is recorded, and not a warning of each cell.
+    pub(crate) is_usual: bool,
 }
 
 /// Empties the cache of a server, or of each member of a group; `None` if none can do so. The result of a group is that
@@ -112,7 +114,14 @@ fn empty_cache(
         return Ok(None);
     };
     control.progress(0, None, "emptying the server's cache");
-    let with = |how, doubt: Option<String>| Ok(Some(Emptied { how, doubt }));
+    let with = |how, doubt: Option<String>| {
+        let is_usual = how == CacheReset::NoHits;
+        Ok(Some(Emptied {
+            how,
+            doubt,
+            is_usual,
+        }))
+    };
     let site = match site(target) {
         Ok(site) => site,
         Err(why) => return with(CacheReset::Failed, Some(why)),
@@ -136,7 +145,11 @@ fn empty_cache(
         (Ok(counted), Ok(hits)) if hits <= 0.0 => {
             // A server that caches prompts has counted the second one. Without the counter, nothing is known.
             if let Some(doubt) = counted.lacks_counter() {
-                return with(CacheReset::Unproven, Some(doubt));
+                return Ok(Some(Emptied {
+                    how: CacheReset::Unproven,
+                    doubt: Some(doubt),
+                    is_usual: true,
+                }));
             }
             let doubt = "a prompt sent twice was computed twice, so the server seems not to \
                 cache prompts";
@@ -476,8 +489,9 @@ mod tests {
         };
         let emptied = Stub::new(Does::Empties).empty(&misnamed).unwrap();
         assert_eq!(emptied.how, CacheReset::Unproven);
-        let doubt = emptied.doubt.unwrap();
+        let doubt = emptied.doubt.as_deref().unwrap();
         assert!(doubt.contains("has no counter `hits`"), "{doubt}");
+        assert!(emptied.is_usual);
     }
 
     #[test]

@@ -223,6 +223,28 @@ enum Outcome {
     Undecided(Undecided),
 }
 
+/// Returns the verdict of a look, and whether the share alone decides. A look that was too short can show only a level missed;
+/// the last one decides in any case.
+fn decided(
+    (low, high): (f64, f64),
+    (share, attainment): (f64, f64),
+    (is_short, is_last): (bool, bool),
+) -> (ProbeVerdict, bool) {
+    if high < attainment {
+        (ProbeVerdict::Missed, false)
+    } else if is_short {
+        (ProbeVerdict::Undecided, false)
+    } else if low >= attainment {
+        (ProbeVerdict::Kept, false)
+    } else if !is_last {
+        (ProbeVerdict::Undecided, false)
+    } else if share >= attainment {
+        (ProbeVerdict::Kept, true)
+    } else {
+        (ProbeVerdict::Missed, true)
+    }
+}
+
 /// Probes a level until it is decided, expecting the warm-in measured at lower levels.
 fn judge<E>(
     level: Level,
@@ -275,19 +297,7 @@ fn judge<E>(
         let interval = interval((pooled.share(), pooled.independent), (new, allowed));
         let spent =
             allowed.saturating_sub(pooled.requests) < least.max(1) || tried.judged.is_empty();
-        let (verdict, by_share) = if interval.1 < attainment {
-            (ProbeVerdict::Missed, false)
-        } else if short {
-            (ProbeVerdict::Undecided, false)
-        } else if interval.0 >= attainment {
-            (ProbeVerdict::Kept, false)
-        } else if !spent {
-            (ProbeVerdict::Undecided, false)
-        } else if pooled.share() >= attainment {
-            (ProbeVerdict::Kept, true)
-        } else {
-            (ProbeVerdict::Missed, true)
-        };
+        let (verdict, by_share) = decided(interval, (pooled.share(), attainment), (short, spent));
         let warm_in_s = tried.warm_in_s;
         let seen = Probe {
             probe: number,

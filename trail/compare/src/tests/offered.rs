@@ -9,12 +9,15 @@ fn a_rate_of_answers_has_no_direction_if_the_arrivals_differ() {
         rate: Some(rate),
         ..Study::default()
     };
-    let of = |comparison: &crate::Comparison, column: &str| -> Vec<ChangeVerdict> {
+    let verdicts = |comparison: &crate::Comparison, column: &str| -> Vec<ChangeVerdict> {
         let results = comparison.results.iter().filter(|r| r.column == column);
         results.map(|r| r.verdict).collect()
     };
     let fewer = compared(&at(5.0, 5.0), &at(4.0, 4.0), &rule());
-    assert_eq!(of(&fewer, "output_throughput"), [ChangeVerdict::Changed; 2]);
+    assert_eq!(
+        verdicts(&fewer, "output_throughput"),
+        [ChangeVerdict::Changed; 2]
+    );
     let gated: Vec<&str> = fewer.gate.iter().map(|g| g.column.as_str()).collect();
     assert_eq!(gated, ["ttft_ms_p50"]);
     assert_ne!(fewer.outcome(), Outcome::Fail);
@@ -32,7 +35,7 @@ fn a_rate_of_answers_has_no_direction_if_the_arrivals_differ() {
     // At the same arrivals, fewer answers are the server's.
     let slower = compared(&at(5.0, 5.0), &at(5.0, 4.0), &rule());
     assert_eq!(
-        of(&slower, "output_throughput"),
+        verdicts(&slower, "output_throughput"),
         [ChangeVerdict::Regression; 2]
     );
     assert_eq!(slower.outcome(), Outcome::Fail);
