@@ -564,8 +564,8 @@ fn a_rate_that_the_warm_in_leaves_no_time_for_is_undecided_and_said_to_be() {
 
 #[test]
 fn requests_that_fail_count_against_a_level() {
-    // The first 40 requests are answered; later connections are closed before any byte.
-    let faults = Faults(vec![(40..u64::MAX, Fault::CloseBeforeAnswer)]);
+    // The 60 requests of the first level are answered; later connections are closed before any byte.
+    let faults = Faults(vec![(70..u64::MAX, Fault::CloseBeforeAnswer)]);
     let server = ReferenceServer::start(Behaviour {
         faults,
         ..Behaviour::default()

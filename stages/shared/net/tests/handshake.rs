@@ -145,7 +145,9 @@ fn an_authority_that_is_not_trusted_is_refused_with_what_to_give() {
     let (trusted, other) = (Authority::new(), Authority::named("Elsewhere"));
     let wrong = refused("localhost", &trusted, other.serve(&["localhost"], |_| {}));
     assert!(
-        wrong.reason.contains("an authority that is not trusted"),
+        wrong
+            .reason
+            .contains("an authority that this machine does not trust"),
         "{wrong}"
     );
     assert!(
