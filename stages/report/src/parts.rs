@@ -181,8 +181,8 @@ fn of_control(world: &World, name: &str) -> bool {
     view.is_ok_and(|view| {
         !view.rows.is_empty()
             && ["a", "b"].iter().any(|side| {
-                view.get(0, side)
-                    .is_ok_and(|label| label.to_string() == arm)
+                view.value(0, side)
+                    .is_some_and(|label| label.to_string() == arm)
             })
     })
 }

@@ -84,8 +84,8 @@ pub(crate) fn whole(
         .cloned()
         .collect();
     let is_open = |i: usize| {
-        view.get(i, "arrivals")
-            .is_ok_and(|a| a.to_string() == "open")
+        view.value(i, "arrivals")
+            .is_some_and(|a| a.to_string() == "open")
     };
     // Sides that are the same in all rows are shown in the headings, and leave their place to other columns.
     let in_headings = ["mean_a", "mean_b"]

@@ -204,9 +204,9 @@ fn is_outside(value: f64, (low, high): (f64, f64)) -> bool {
 /// Explains why a row of a view lacks one end of the interval of a column, if it does.
 fn end_withheld(view: &View, column: &str) -> Option<String> {
     let [low, high, why] = around(view, column).filter(|_| ended(view, column).is_none())?;
-    let is_null = |row: usize, end: &str| view.get(row, end).is_ok_and(|v| v == Scalar::Null);
+    let is_null = |row: usize, end: &str| view.value(row, end) == Some(Scalar::Null);
     let row = (0..view.rows.len()).find(|row| is_null(*row, &low) != is_null(*row, &high))?;
-    match view.get(row, &why).ok()? {
+    match view.value(row, &why)? {
         Scalar::Null => None,
         why => Some(format!(
             "an end of the interval of `{column}` is withheld: {why}"

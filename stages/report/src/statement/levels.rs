@@ -118,8 +118,11 @@ pub(super) fn words(view: &View) -> Option<String> {
     let withdrawn: Vec<usize> = (0..view.rows.len())
         .filter(|row| {
             FINDINGS.iter().any(|column| {
-                let value = view.table.at(view.rows[*row], column);
-                value.is_ok_and(|value| contradicts(view, *row, column, &value))
+                let exists = view.table.has_column(column);
+                let value = exists.then(|| view.table.at(view.rows[*row], column).ok());
+                value
+                    .flatten()
+                    .is_some_and(|value| contradicts(view, *row, column, &value))
             })
         })
         .collect();

@@ -137,8 +137,8 @@ pub(super) fn not_worse(r: &NotWorse, view: &View) -> Result<Judgement, Miss> {
 fn margin_end(view: &View, row: usize, better: Better) -> Option<(f64, &'static str)> {
     let margin = view.value(row, "margin")?.as_f64()?;
     let difference = view
-        .get(row, "scale")
-        .is_ok_and(|scale| scale.to_string() == "difference");
+        .value(row, "scale")
+        .is_some_and(|scale| scale.to_string() == "difference");
     Some(match (difference, better) {
         (true, Better::Higher) => (-margin, ""),
         (true, Better::Lower) => (margin, ""),
