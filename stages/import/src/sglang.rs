@@ -152,7 +152,8 @@ pub(crate) fn read(result: &At<'_>) -> Result<Imported, ImportError> {
         if gap == Gap::OfAToken {
             imported.warnings.push(
                 "SGLang's client for `/generate` divides each gap between two chunks by the tokens of the second and \
-                 writes it once for each token, so the moments of the chunks are unknown: there is no table `chunks`"
+                 writes it once for each token. The result does not show when chunks arrived, so the import writes no table \
+                 `chunks`"
                     .to_owned(),
             );
         }

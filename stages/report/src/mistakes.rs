@@ -41,13 +41,13 @@ fn remedied(kind: ErrorKind, detail: String, text: &str, environment: &Environme
                 .filter(|name| !name.starts_with("benchtrail_"))
                 .collect();
             format!(
-                "there is no function `{name}`; {}",
+                "unknown function `{name}`; {}",
                 remedy(name, "functions", names)
             )
         }
         ErrorKind::UnknownFilter => {
             format!(
-                "there is no filter `{name}`; {}",
+                "unknown filter `{name}`; {}",
                 remedy(name, "filters", FILTERS)
             )
         }

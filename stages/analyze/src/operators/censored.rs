@@ -323,7 +323,7 @@ mod tests {
             "at_least": {"operator": "censored", "quantiles": [0.5], "over": ["rep"], "convention": "at-least"},
             "each": {"operator": "censored", "quantiles": [0.5]},
         });
-        let inputs = study(&store, &[("clients=1,rep=3", "a gate said so")]);
+        let inputs = study(&store, &[("clients=1,rep=3", "2 rows timed out")]);
         let done = analyze(&store, &inputs, &settings).unwrap();
         let pooled = table(&done, "pooled");
         assert_eq!(pooled.int("clients").unwrap(), [Some(1), Some(2), Some(4)]);
@@ -347,7 +347,7 @@ mod tests {
         );
         assert_eq!(pooled.float("longest_wait_ms").unwrap()[1], Some(60_000.0));
         let without = [
-            Some("rep=3 (gate row-status: a gate said so)"),
+            Some("rep=3 (gate row-status: 2 rows timed out)"),
             None,
             Some("rep=1 (hung: the server did not start)"),
         ];

@@ -356,8 +356,8 @@ impl Mean {
         self.end(IntervalEnd::Upper)
     }
 
-    /// Explains why a mean lacks its interval or an end of it; `None` for one that has both. Without any value there is no mean
-    /// either.
+    /// Explains why an interval, or one end of it, was withheld; `None` if it is whole. Pass `None` if no row has a value to
+    /// average.
     pub(crate) fn why(mean: Option<&Self>) -> Option<String> {
         match mean {
             Some(mean) => {

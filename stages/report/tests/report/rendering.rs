@@ -247,15 +247,15 @@ fn a_mistake_in_a_call_gets_what_exists() {
     for (text, remedy) in [
         (
             "{{ tabel('x') }}",
-            "there is no function `tabel`; did you mean `table`?",
+            "unknown function `tabel`; did you mean `table`?",
         ),
         (
             "{{ title() | uper }}",
-            "there is no filter `uper`; did you mean `upper`?",
+            "unknown filter `uper`; did you mean `upper`?",
         ),
         (
             "{{ title() | money }}",
-            "there is no filter `money`; none of the",
+            "unknown filter `money`; none of the",
         ),
         (
             r#"{{ value("results.efficiency", column="concurrency") }}"#,

@@ -480,7 +480,7 @@ fn mistakes_in_a_statement_are_reported_with_their_place() {
         ),
         (
             r#"no_such("results.efficiency")"#,
-            "there is no function `no_such`",
+            "unknown function `no_such`",
         ),
     ] {
         let error = lab.render_text(&text(call, "So it")).unwrap_err();
