@@ -382,8 +382,8 @@ try {
     await p.evaluate("[...document.querySelectorAll('a.value')].find((a) => /^\\d+\\.\\d/.test(a.textContent) && a.closest('td')).setAttribute('id', 'wanted')");
     await p.click("#wanted");
     await p.until("document.querySelector('#drawer .tree')");
-    const told = await p.evaluate("document.getElementById('drawer').innerText");
-    for (const part of ["Formula", "Table row", "Made of", "Raw rows", "gates", "The report prints it"]) assert.ok(told.includes(part), `${part} in ${told.slice(0, 500)}`);
+    const counted = await p.evaluate("document.getElementById('drawer').innerText");
+    for (const part of ["Formula", "Table row", "Made of", "Raw rows", "gates", "The report prints it"]) assert.ok(counted.includes(part), `${part} in ${counted.slice(0, 500)}`);
   });
   await check("from the number to a request row", async () => {
     await p.click("#drawer a[href*='/request/']");
@@ -573,13 +573,13 @@ try {
   await check("a bound that is moved", async () => {
     await p.go(`${GRID}/plots?plot=goodput`);
     await p.until("document.querySelector('input[type=range]')");
-    const told = () => p.evaluate("[...document.querySelectorAll('main p[role=status]')].map((e) => e.textContent).find((t) => t.includes('every bound'))");
-    const all = await told();
+    const counted = () => p.evaluate("[...document.querySelectorAll('main p[role=status]')].map((e) => e.textContent).find((t) => t.includes('every bound'))");
+    const all = await counted();
     await p.evaluate("(() => { const e = document.querySelector('input[type=range]'); e.value = '2'; e.dispatchEvent(new Event('input')); e.dispatchEvent(new Event('change')); })()");
     await p.until("location.hash.includes('bound.ttft_ms=')");
     await p.settled();
     await p.until("document.querySelector('main p[role=status]')");
-    assert.notEqual(await told(), all);
+    assert.notEqual(await counted(), all);
   });
   await check("plots as figures of a report", async () => {
     const tables = [];
@@ -702,17 +702,17 @@ try {
     assert.match(await text(), /4 of warm-up, which enter no figure/);
   });
   await check("a bound that is typed", async () => {
-    const told = async (bound) => {
+    const counted = async (bound) => {
       await p.go(`${TWO}/plots?plot=goodput&stage=long&bound.ttft_ms=${bound}`);
       await p.until("[...document.querySelectorAll('main p[role=status]')].some((e) => e.textContent.includes('every bound'))");
       return Number((await text()).match(/([\d,]+) of [\d,]+ requests meet every bound/)[1]);
     };
     const { columns: [{ values }] } = await (await fetch(`${base}api/v1/studies/experiments~stages/sql?query=${encodeURIComponent("select (first_token_ns - sent_ns) / 1e6 as t from \"long.requests\" where phase = 'measured' order by 1")}`)).json();
     const bound = (values[23] + values[24]) / 2;
-    assert.equal(await told(bound), values.filter((v) => v <= bound).length);
-    assert.equal(await told(values[0] / 2), 0);
-    assert.equal(await told(values.at(-1) * 2), values.length);
-    await told("some");
+    assert.equal(await counted(bound), values.filter((v) => v <= bound).length);
+    assert.equal(await counted(values[0] / 2), 0);
+    assert.equal(await counted(values.at(-1) * 2), values.length);
+    await counted("some");
     assert.match(await text(), /“some” is not a number, so TTFT has no bound/);
     await p.evaluate("(() => { const e = document.querySelector('input[data-control=\"bound.ttft_ms\"]'); e.focus(); e.value = '4.5'; e.dispatchEvent(new Event('change')); })()");
     await p.until("location.hash.includes('bound.ttft_ms=4.5') && document.activeElement?.dataset?.control === 'bound.ttft_ms'");
