@@ -8,8 +8,9 @@ use crate::coverage;
 use crate::document::{Document, LONGEST, MOST_NUMBERS};
 use crate::finding::{Audit, Finding, Rule};
 use crate::number::quantities;
+use crate::style::{self, Style};
 use crate::table::Table;
-use crate::{claims, grid, structure};
+use crate::{claims, grid, outcomes, structure};
 
 /// The largest document that is read, in bytes. One of dense tables and links takes a hundred times its size in memory.
 pub const MOST_BYTES: u64 = 16 << 20;
@@ -86,12 +87,49 @@ pub fn supported(path: &Path, bytes: Vec<u8>) -> Result<String, Unaudited> {
     Ok(text)
 }
 
-/// Audits a document against itself and against data tables, if any. `name` is the document's name in the result.
+/// Audits a document against itself and against data tables, if any. `name` is the document's name in the result. In a
+/// document with decimal commas, numbers are read so; if its style is not clear, only what is wrong in both readings is
+/// reported.
 pub fn audit(name: &str, text: &str, data: &[Table]) -> Audit {
+    match style::of(text) {
+        Style::Point => read(name, text, data),
+        Style::Comma => {
+            let mut audit = read(name, &style::swapped(text), data);
+            let kept = style::written(text);
+            let restore = |text: &mut String| *text = style::restored(text, &kept);
+            for finding in &mut audit.findings {
+                restore(&mut finding.quote);
+                restore(&mut finding.message);
+                for evidence in &mut finding.evidence {
+                    restore(&mut evidence.place);
+                    restore(&mut evidence.value);
+                }
+            }
+            for traced in audit.coverage.iter_mut().flat_map(|c| &mut c.numbers) {
+                restore(&mut traced.number);
+                restore(&mut traced.context);
+            }
+            audit
+        }
+        Style::Either => {
+            let mut audit = read(name, text, data);
+            let other = read(name, &style::swapped(text), data).findings;
+            let place = |f: &Finding| (f.rule, f.line, f.column);
+            audit
+                .findings
+                .retain(|own| other.iter().any(|other| place(other) == place(own)));
+            audit
+        }
+    }
+}
+
+/// Audits a text with English numbers.
+fn read(name: &str, text: &str, data: &[Table]) -> Audit {
     let document = Document::of(name, text);
     let (mut findings, too_long) = written_out(&document);
     findings.extend(grid::check(&document.tables, &document.consoles));
     findings.extend(structure::check(&document));
+    findings.extend(outcomes::check(&document));
     findings.extend(claims::check(&document, data));
     let coverage = (!data.is_empty()).then(|| {
         let (coverage, differing) = coverage::trace(&document, data);

@@ -13,7 +13,7 @@ use crate::number::{Quantity, quantities};
 use crate::table::{
     Cell, Row, Table, aligned, barred, comma_separated, consoles, is_rule, split_row,
 };
-use crate::words::sentences;
+use crate::words::{is_note, sentences};
 use lines::Lines;
 
 /// A document cut into blocks.
@@ -125,7 +125,7 @@ impl Prose {
         self.text.push_str(text);
     }
 
-    fn finish(mut self) -> Self {
+    fn finish(mut self, quote: bool) -> Self {
         let code = std::mem::take(&mut self.code);
         self.numbers = quantities(&self.text);
         self.numbers
@@ -134,7 +134,10 @@ impl Prose {
             end - start <= LONGEST && self.numbers_in(start, end).len() <= MOST_NUMBERS
         };
         let (short, long): (Vec<_>, Vec<_>) = sentences(&self.text).into_iter().partition(short);
-        self.sentences = short;
+        // Somebody else says what a block quote says, unless it is a note of the author.
+        if !quote || is_note(&self.text) {
+            self.sentences = short;
+        }
         self.too_long = long.into_iter().map(|(start, _)| start).collect();
         self
     }
@@ -155,6 +158,9 @@ struct Reader<'a> {
     table: Option<Table>,
     code: Option<(usize, String)>,
     skip: usize,
+    /// Open marks of struck text, which is withdrawn, and open block quotes.
+    struck: usize,
+    quotes: usize,
     /// Open marks of bold text, and the length of the bold text of the cell.
     strong: usize,
     bold: usize,
@@ -232,6 +238,8 @@ impl<'a> Reader<'a> {
             table: None,
             code: None,
             skip: 0,
+            struck: 0,
+            quotes: 0,
             strong: 0,
             bold: 0,
             literal: false,
@@ -256,7 +264,7 @@ impl Reader<'_> {
                 self.text(&text, range.start + ticks, true);
             }
             Event::SoftBreak | Event::HardBreak => self.text(" ", range.start, false),
-            Event::InlineHtml(html) | Event::Html(html) => self.html(&html),
+            Event::InlineHtml(html) | Event::Html(html) => self.html(&html, range.start),
             Event::Rule => self.close_and_forget(),
             Event::FootnoteReference(_)
             | Event::TaskListMarker(_)
@@ -266,7 +274,7 @@ impl Reader<'_> {
     }
 
     fn text(&mut self, text: &str, offset: usize, code: bool) {
-        if self.skip > 0 {
+        if self.skip + self.struck > 0 {
             return;
         }
         let place = self.lines.place(offset);
@@ -286,7 +294,13 @@ impl Reader<'_> {
         prose.push(text, place);
     }
 
-    fn html(&mut self, html: &str) {
+    fn html(&mut self, html: &str, offset: usize) {
+        match html.to_lowercase().as_str() {
+            "<del>" | "<s>" | "<strike>" => self.struck += 1,
+            "</del>" | "</s>" | "</strike>" => self.struck = self.struck.saturating_sub(1),
+            tag if tag.starts_with("<br") => self.text(" ", offset, false),
+            _ => {}
+        }
         for name in ["id=", "name="] {
             for (at, _) in html.match_indices(name) {
                 let rest = html[at + name.len()..].trim_start_matches(['"', '\'']);
@@ -298,6 +312,8 @@ impl Reader<'_> {
 
     /// Ends the open text.
     fn close(&mut self) {
+        // A mark that is never closed strikes out no other block.
+        self.struck = 0;
         let Some(prose) = self.inline.take() else {
             return;
         };
@@ -314,7 +330,7 @@ impl Reader<'_> {
         {
             *item = Some(index);
         }
-        self.document.prose.push(prose.finish());
+        self.document.prose.push(prose.finish(self.quotes > 0));
         self.last = Some(index);
     }
 
@@ -329,7 +345,11 @@ impl Reader<'_> {
                 self.close();
                 self.block = Some(range.start);
             }
-            Tag::Paragraph | Tag::BlockQuote(_) => self.close(),
+            Tag::Paragraph => self.close(),
+            Tag::BlockQuote(_) => {
+                self.close();
+                self.quotes += 1;
+            }
             Tag::Heading { id, .. } => {
                 self.close();
                 self.open_heading(range.start, id.map(|id| id.to_string()));
@@ -350,6 +370,7 @@ impl Reader<'_> {
                 self.open_item();
             }
             Tag::Strong => self.strong += 1,
+            Tag::Strikethrough => self.struck += 1,
             Tag::Table(_) => {
                 self.close();
                 let title = self.document.heading_of(self.document.headings.len());
@@ -438,6 +459,7 @@ impl Reader<'_> {
         let (line, column) = prose.as_ref().map_or(place, |prose| prose.place(0));
         let text = prose.map_or(String::new(), |prose| prose.text);
         let bold = std::mem::take(&mut self.bold);
+        self.struck = 0;
         Cell {
             line,
             bold: bold > 0 && bold >= text.trim().len(),
@@ -448,6 +470,7 @@ impl Reader<'_> {
     fn end(&mut self, tag: TagEnd, end: usize) {
         match tag {
             TagEnd::Heading(_) => self.end_heading(),
+            TagEnd::Strikethrough => self.struck = self.struck.saturating_sub(1),
             TagEnd::Strong => self.strong = self.strong.saturating_sub(1),
             TagEnd::CodeBlock => {
                 if let Some((line, code)) = self.code.take() {
@@ -478,9 +501,11 @@ impl Reader<'_> {
                     html::read(self, begin, end);
                 }
             }
-            TagEnd::BlockQuote(_) | TagEnd::FootnoteDefinition => {
+            TagEnd::BlockQuote(_) => {
                 self.close_and_forget();
+                self.quotes = self.quotes.saturating_sub(1);
             }
+            TagEnd::FootnoteDefinition => self.close_and_forget(),
             TagEnd::MetadataBlock(_) | TagEnd::Image => self.skip = self.skip.saturating_sub(1),
             _ => {}
         }

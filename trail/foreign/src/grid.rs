@@ -1,6 +1,8 @@
 //! Checks of a table on its own: totals, averages, the order of percentiles, and relations between columns that all
 //! rows but one keep. Rows and columns are treated alike.
 
+mod constant;
+mod limits;
 mod marks;
 mod relation;
 mod served;
@@ -13,7 +15,7 @@ use crate::table::Table;
 use crate::words::words;
 
 use relation::relations;
-use summary::{percentiles, summaries};
+use summary::{means, percentiles, summaries};
 
 /// The numbers of a table in rows and columns, or with its columns turned into rows.
 struct Grid<'a> {
@@ -25,6 +27,8 @@ struct Grid<'a> {
     labels: Vec<String>,
     /// Whether a column counts things.
     counted: Vec<bool>,
+    /// Whether a column has only whole numbers without a unit.
+    whole: Vec<bool>,
     values: Vec<Vec<Option<&'a Quantity>>>,
 }
 
@@ -44,6 +48,7 @@ impl<'a> Grid<'a> {
             numeric,
             values: Vec::new(),
             counted: names.iter().map(|name| is_counted(name)).collect(),
+            whole: Vec::new(),
             names,
             labels,
         };
@@ -54,6 +59,11 @@ impl<'a> Grid<'a> {
         let width = grid.names.len();
         let line = |row| (0..width).map(|column| number((row, column))).collect();
         grid.values = (0..grid.labels.len()).map(line).collect();
+        let whole = |column: usize| {
+            let cells = grid.values.iter().filter_map(|row| row[column]);
+            cells.clone().count() > 0 && cells.clone().all(Quantity::is_count)
+        };
+        grid.whole = (0..width).map(whole).collect();
         grid
     }
 
@@ -130,11 +140,17 @@ pub(crate) fn check(tables: &[Table], consoles: &[Table]) -> Vec<Finding> {
             }
             summaries(&grid, &mut findings);
             percentiles(&grid, &mut findings);
+            means(&grid, &mut findings);
             served::goodput(&grid, &mut findings);
             if upright || grid.labels.len() >= 4 {
                 relations(&grid, &mut findings);
+                constant::constants(&grid, &mut findings);
             }
+            limits::pairs(&grid, &mut findings);
         }
+        limits::intervals(table, &mut findings);
+        limits::winners(table, &mut findings);
+        limits::scores(table, &mut findings);
         marks::check(table, &mut findings);
     }
     findings.extend(twins::check(tables));

@@ -13,10 +13,12 @@ mod document;
 mod finding;
 mod grid;
 mod number;
+mod outcomes;
 mod page;
 mod sarif;
 mod source;
 mod structure;
+mod style;
 mod table;
 mod words;
 

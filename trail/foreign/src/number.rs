@@ -86,6 +86,31 @@ pub(crate) fn median(sorted: &[f64]) -> f64 {
     f64::midpoint(sorted[n / 2], sorted[(n - 1) / 2])
 }
 
+/// How the digits of a number differ from those of a value printed like it: by one of them, or by two swapped
+/// neighbours (`true`).
+pub(crate) fn mistaken(digits: &str, value: f64, like: &Quantity) -> Option<bool> {
+    // `k` and `M` scale the value and its rounding alike.
+    let right = format!("{:.0}", (value.abs() / (2.0 * like.half)).round());
+    let (a, b) = (digits.as_bytes(), right.as_bytes());
+    if a.len() != b.len() {
+        return None;
+    }
+    let apart: Vec<usize> = (0..a.len()).filter(|i| a[*i] != b[*i]).collect();
+    match apart.as_slice() {
+        [_] => Some(false),
+        [i, j] if j - i == 1 && a[*i] == b[*j] && a[*j] == b[*i] => Some(true),
+        _ => None,
+    }
+}
+
+/// Whether a number of three digits or more looks like a misprint of a value.
+pub(crate) fn misprints(number: &Quantity, value: f64) -> bool {
+    let digits = format!("{:.0}", (number.value.abs() / (2.0 * number.half)).round());
+    digits.len() >= 3
+        && (number.value < 0.0) == (value < 0.0)
+        && mistaken(&digits, value, number).is_some()
+}
+
 /// Formats a number for a message, with five significant digits or all those before the point.
 pub(crate) fn shown(value: f64) -> String {
     shown_with(value, 5)
@@ -238,6 +263,11 @@ pub(crate) fn quantities(text: &str) -> Vec<Quantity> {
                 };
                 value *= factor;
                 half *= factor;
+                // `1.3k tok/s`
+                if let Some(behind) = rate_of(&text[finish + whole.len()..]) {
+                    unit = normal_unit(behind.trim());
+                    finish += behind.len();
+                }
             } else {
                 unit = normal_unit(whole.trim());
             }
@@ -310,6 +340,18 @@ fn unit_of(rest: &str) -> Option<regex::Captures<'_>> {
         !(unit.get(1).is_some_and(|m| m.as_str() == "×")
             && behind.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '$' | '€' | '£')))
     })
+}
+
+/// Whether a unit follows a number.
+pub(crate) fn unit_at(rest: &str) -> bool {
+    unit_of(rest).is_some_and(|unit| unit.get(6).is_none())
+}
+
+/// The unit of a rate or of tokens at the start of the text after a suffix such as `k`.
+fn rate_of(rest: &str) -> Option<&str> {
+    let unit = UNIT.captures(rest)?;
+    unit.get(4).or(unit.get(7))?;
+    unit.get(0).map(|whole| whole.as_str())
 }
 
 /// The end of the name that continues at an offset.

@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use crate::document::{Document, List};
 use crate::finding::{Finding, Rule};
 use crate::number::unit_named;
-use crate::words::{Word, words};
+use crate::words::{Word, is_note, words};
 
 /// Checks the structure of a document.
 pub(crate) fn check(document: &Document) -> Vec<Finding> {
@@ -85,7 +85,8 @@ fn fragments(document: &Document, findings: &mut Vec<Finding>) {
 #[rustfmt::skip]
 const VAGUE: &[&str] = &[
     "least", "to", "most", "than", "version", "step", "of", "other", "about", "first", "last", "next", "these",
-    "previous", "or", "and", "every", "python", "roughly", "around", "some", "approximately", "nearly", "almost",
+    "previous", "or", "and", "every", "latest", "recent", "tier", "level", "phase", "stage", "class", "type", "python",
+    "roughly", "around", "some", "approximately", "nearly", "almost",
 ];
 
 /// The number that a word states, in letters or digits.
@@ -151,7 +152,7 @@ fn count_of_list(document: &Document, list: &List) -> Option<Finding> {
         // An item may also name several things (`train.zip, val.zip: …`).
         let name = text.split(':').next().unwrap_or("");
         let several = several || name.len() < text.len() && name.contains([',', '/', '&']);
-        (text.len() < 400 && !several).then_some(())
+        (text.len() < 400 && !several && !is_note(text)).then_some(())
     };
     let n = list.items.len();
     let meant = words(&body[to..]).len() <= 5 && !body.contains([';', '(']);

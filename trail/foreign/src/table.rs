@@ -81,6 +81,17 @@ impl Cell {
     }
 }
 
+impl Cell {
+    /// Whether it is a number, perhaps with a remark in brackets.
+    fn is_number(&self) -> bool {
+        let remark = |value: &Quantity| {
+            let rest = self.text.get(value.end..).unwrap_or("").trim_start();
+            rest.starts_with(['(', '[']) && rest.ends_with([')', ']'])
+        };
+        self.plain().is_some() || self.value.as_ref().is_some_and(remark)
+    }
+}
+
 /// `± 9`, `(±0.3)`: the uncertainty of the number before it.
 fn spread_of(text: &str) -> Option<Quantity> {
     let inner = text
@@ -205,13 +216,14 @@ impl Table {
         }
     }
 
-    /// Whether a column holds numbers: most of its non-empty cells, and at least one.
+    /// Whether a column holds numbers: most of its non-empty cells, and at least one. In the first column, a name may
+    /// begin with a number, such as `8×H100`.
     pub fn is_numeric(&self, column: usize) -> bool {
         let (mut filled, mut numbers) = (0usize, 0usize);
         for row in &self.rows {
             if let Some(cell) = row.cells.get(column).filter(|cell| !is_missing(&cell.text)) {
                 filled += 1;
-                numbers += usize::from(cell.value.is_some());
+                numbers += usize::from(cell.value.is_some() && (column > 0 || cell.is_number()));
             }
         }
         numbers * 2 > filled

@@ -75,28 +75,64 @@ pub(crate) fn normal(text: &str) -> String {
     out
 }
 
+/// Whether a block quote begins like a note: `[!TIP]`, `Note: …`.
+pub(crate) fn is_note(text: &str) -> bool {
+    #[rustfmt::skip]
+    let notes = ["note", "tip", "warning", "important", "caution", "summary", "tl", "result", "takeaway", "key"];
+    let first = words(text).into_iter().next();
+    first.is_some_and(|first| notes.contains(&first.text.as_str()))
+}
+
 /// Abbreviations, whose full stop ends no sentence.
 #[rustfmt::skip]
-const SHORT: &[&str] = &["e.g", "i.e", "vs", "cf", "approx", "Fig", "Tab", "Sec", "eff", "resp", "ca", "No"];
+const SHORT: &[&str] = &[
+    "e.g", "i.e", "vs", "cf", "approx", "fig", "tab", "sec", "eff", "resp", "ca", "no", "incl", "excl", "est", "avg",
+    "max", "min", "temp", "etc", "al", "ver", "vol", "ch", "pp", "nr", "abb", "bzw", "ggf", "inkl", "exkl", "evtl",
+    "usw", "bspw", "st", "dr", "inc", "corp", "ltd", "figs", "eq", "eqs", "par", "conc", "tok", "req", "cap",
+];
+
+/// Whether a word before a full stop is an abbreviation, such as `approx` or `w.r.t`.
+fn is_short(word: &str) -> bool {
+    let points = word.contains('.') && word.chars().all(|c| c.is_alphabetic() || c == '.');
+    points && word.split('.').all(|part| part.len() <= 2)
+        || SHORT.contains(&word.to_lowercase().as_str())
+}
+
+/// Whether a sentence may begin with a text: with a capital, a digit, an opening mark, or a name such as `vLLM` or
+/// `llama.cpp`. Another word in lower case begins one only after a word that is no abbreviation.
+fn begins(text: &str, before: &str) -> bool {
+    let Some(first) = text.chars().next() else {
+        return false;
+    };
+    let word = text.split_whitespace().next().unwrap_or("");
+    let word = word.trim_end_matches(|c: char| !c.is_alphanumeric());
+    let named = word.contains(|c: char| c.is_uppercase() || c.is_ascii_digit() || c == '.');
+    let ended = before.len() >= 5 && before.bytes().all(|b| b.is_ascii_lowercase());
+    first.is_uppercase()
+        || first.is_ascii_digit()
+        || "([`\"“*".contains(first)
+        || first.is_alphabetic() && (named || ended)
+}
 
 /// Splits a text into sentences, as byte ranges: at a full stop, question mark or exclamation mark, followed by a blank
-/// and a capital, a digit or an opening mark.
+/// and the beginning of a sentence. Chinese and Japanese marks need no blank.
 pub(crate) fn sentences(text: &str) -> Vec<(usize, usize)> {
     let mut sentences = Vec::new();
     let mut start = 0;
-    let bytes = text.as_bytes();
-    for (at, byte) in bytes.iter().enumerate() {
-        if !matches!(byte, b'.' | b'?' | b'!') || bytes.get(at + 1) != Some(&b' ') {
-            continue;
-        }
-        let word = text[start..at].rsplit([' ', '(']).next().unwrap_or("");
-        let short = SHORT.contains(&word);
-        let next = text[at + 2..].trim_start().chars().next();
-        if !short
-            && next.is_some_and(|c| c.is_uppercase() || c.is_ascii_digit() || "([`\"".contains(c))
-        {
-            sentences.push((start, at + 1));
-            start = at + 2;
+    for (at, mark) in text.char_indices() {
+        let end = at + mark.len_utf8();
+        let rest = &text[end..];
+        let ends = match mark {
+            '。' | '！' | '？' => !rest.is_empty(),
+            '.' | '?' | '!' if rest.starts_with(' ') => {
+                let word = text[start..at].rsplit([' ', '(']).next().unwrap_or("");
+                !is_short(word) && begins(rest.trim_start(), word)
+            }
+            _ => false,
+        };
+        if ends {
+            sentences.push((start, end));
+            start = end + usize::from(rest.starts_with(' '));
         }
     }
     if start < text.len() {

@@ -1,8 +1,12 @@
 //! Changes: the share or factor stated for two numbers.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 use super::{Scope, Slip};
 use crate::number::{Quantity, brief, shown_like, spread};
-use crate::words::words;
+use crate::words::{Word, words};
 
 /// Words that mark a share or factor as a change.
 #[rustfmt::skip]
@@ -74,6 +78,79 @@ fn is_change_of(claim: &Quantity, a: &Quantity, b: &Quantity, of_first: bool) ->
             .any(|gap| stated.agrees(*gap, *gap))
 }
 
+/// Words of speed, which apply to times and rates only.
+#[rustfmt::skip]
+const SPEED: &[&str] = &["faster", "slower", "speedup", "speed", "slowdown", "quicker"];
+
+/// Further words of performance. A resource such as power or memory has none.
+#[rustfmt::skip]
+const PERFORMANCE: &[&str] = &["gain", "boost", "improvement", "improved", "better", "worse", "regression"];
+
+/// Words of metrics, whose numbers may lack a unit.
+#[rustfmt::skip]
+const METRICS: &[&str] = &[
+    "throughput", "latency", "ttft", "tpot", "itl", "e2e", "time", "duration", "rate", "qps", "rps", "tps", "runtime",
+];
+
+/// Whether a claim cannot be about a pair: it is of speed, and the pair is of memory, power or something without a unit.
+fn of_another(scope: &Scope<'_>, pair: &Ends<'_>, claim: &Quantity) -> bool {
+    let near: Vec<Word> = scope.words_after(claim, 2);
+    let says = |list: &[&str]| near.iter().any(|word| list.contains(&word.text.as_str()));
+    let (measure, unit) = (pair.b.measure().0, pair.b.unit.as_str());
+    let speed = measure == "time" || unit.contains('/') || matches!(unit, "tflops" | "gflops");
+    let resource = measure == "bytes" || matches!(unit, "w" | "kw" | "mhz" | "ghz" | "khz" | "°c");
+    let before = words(scope.before(pair.a));
+    let metric = before.iter().rev().take(8);
+    let metric = metric
+        .clone()
+        .any(|word| METRICS.contains(&word.text.as_str()));
+    says(SPEED) && !speed && !(unit.is_empty() && metric) || says(PERFORMANCE) && resource
+}
+
+/// Things that one sets. Numbers behind or before such a word are settings, and what is said of them is said of a
+/// metric.
+#[rustfmt::skip]
+const SETTINGS: &[&str] = &[
+    "tp", "pp", "dp", "ep", "cp", "batch", "context", "chunk", "client", "user", "concurrency", "gpu", "node", "replica",
+    "thread", "worker", "core", "seq", "block", "page", "window", "rank", "bit", "precision", "head", "expert", "layer",
+    "level", "limit", "cap", "instance", "card", "accelerator", "stream", "connection", "beam", "python", "cuda",
+    "version", "release", "driver", "kernel", "parallelism", "degree", "depth", "k", "c", "bs",
+];
+
+/// Whether two numbers are settings: they have no unit, and the name of a setting or a flag is directly before or
+/// behind them.
+fn are_settings(scope: &Scope<'_>, a: &Quantity, b: &Quantity) -> bool {
+    let before = scope.before(a).trim_end();
+    let before = before.strip_suffix("from").unwrap_or(before).trim_end();
+    let flag = before.rsplit(' ').next().unwrap_or("");
+    let setting = |word: &Word| SETTINGS.contains(&word.text.as_str());
+    let last = words(before).into_iter().rev().take(2).any(|word| {
+        let size = matches!(
+            word.text.as_str(),
+            "size" | "length" | "count" | "number" | "budget"
+        );
+        setting(&word) || size
+    });
+    let next = scope.words_after(b, 1).iter().any(setting);
+    // `Ruby 3.2 → 3.3`: versions of something with a name.
+    let metric = |word: &Word| METRICS.contains(&word.text.as_str());
+    let named = before.ends_with(char::is_alphanumeric)
+        && flag.starts_with(char::is_uppercase)
+        && !words(flag).iter().any(metric);
+    let version = named && a.half == 0.05 && b.half == 0.05 && a.value < 100.0;
+    a.unit.is_empty()
+        && b.unit.is_empty()
+        && (last || next || version || flag.starts_with('-') || flag.contains(['_', '=']))
+}
+
+/// Verbs by which a change of one thing brings that of another.
+#[rustfmt::skip]
+const BRINGS: &[&str] = &[
+    "bring", "brought", "give", "gave", "yield", "yielded", "deliver", "delivered", "buy", "bought", "lead", "led", "cost",
+    "produce", "produced", "add", "added", "allow", "allowed", "enable", "enabled", "cause", "caused", "get", "got",
+    "make", "made", "for",
+];
+
 /// The two ends of a change.
 struct Ends<'a> {
     at: usize,
@@ -98,6 +175,7 @@ fn ends<'a>(scope: &Scope<'a>, at: usize) -> Option<Ends<'a>> {
     let levels = a.unit == "users" || b.unit == "users";
     let is_change = (arrow || from || bracket)
         && !levels
+        && !are_settings(scope, a, b)
         && commensurable(a, b)
         && a.value != 0.0
         && b.value != 0.0;
@@ -158,9 +236,10 @@ pub(super) fn changes(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
         return;
     }
     for pair in &pairs {
-        let Some(claim) =
-            claim_after(scope, pair).or_else(|| claim_before(scope, pair, pairs.len() == 1))
-        else {
+        let claim = claim_after(scope, pair)
+            .or_else(|| fold_after(scope, pair))
+            .or_else(|| claim_before(scope, pair, pairs.len() == 1));
+        let Some(claim) = claim.filter(|claim| !of_another(scope, pair, claim)) else {
             continue;
         };
         let (a, b) = (pair.a, pair.b);
@@ -184,7 +263,10 @@ pub(super) fn changes(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
 fn claim_after(scope: &Scope<'_>, pair: &Ends<'_>) -> Option<Quantity> {
     let claim = scope.numbers.get(pair.at + 2)?;
     let between = scope.between(pair.b, claim);
-    let near = between.len() <= 32 && !between.contains([';', '→', ':']);
+    let brings = words(between)
+        .iter()
+        .any(|word| BRINGS.contains(&word.text.as_str()));
+    let near = between.len() <= 32 && !between.contains([';', '→', ':']) && !brings;
     let bracket = matches!(between, "(" | "[" | "=" | ", (" | "(~" | "(≈");
     let rest = scope.after(claim).trim_start();
     let alone = rest.is_empty() || rest.starts_with([')', ']', ',', '.', ';']);
@@ -198,6 +280,45 @@ fn claim_after(scope: &Scope<'_>, pair: &Ends<'_>) -> Option<Quantity> {
     // `from 310 MB to 356 MB, by 46 MB`
     let same = !claim.unit.is_empty() && claim.unit == pair.b.unit && claim.unit == pair.a.unit;
     (near && same && is_introduced && alone).then_some(change)
+}
+
+static FOLD: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^\s?(?:,|\(|—|–)\s?(?:i\.e\.,? )?an? ([a-z]+|[0-9]+)-?\s?fold\b").expect("a regex")
+});
+
+/// The words of a stretch from an offset on.
+fn words_of(scope: &Scope<'_>, from: usize) -> Vec<String> {
+    let text = scope.quote(from, scope.end);
+    words(text).into_iter().map(|word| word.text).collect()
+}
+
+/// The factor in words directly after a pair: `, a fourfold reduction`. It is rounder than digits.
+fn fold_after(scope: &Scope<'_>, pair: &Ends<'_>) -> Option<Quantity> {
+    let words = FOLD.captures(scope.after(pair.b))?;
+    let (whole, number) = (words.get(0)?, words.get(1)?);
+    let value = numerals::count(number.as_str())
+        .map(|n| n as f64)
+        .or_else(|| number.as_str().parse().ok())?;
+    // `a fourfold gain in throughput`
+    let following = words_of(scope, pair.b.end + whole.end());
+    if following
+        .iter()
+        .take(3)
+        .any(|word| matches!(word.as_str(), "in" | "of" | "on" | "for"))
+    {
+        return None;
+    }
+    let numeric = whole.as_str().contains(|c: char| c.is_ascii_digit());
+    let half = if numeric { 0.05 } else { 0.075 } * value;
+    (value >= 2.0 && measured(scope, pair)).then(|| Quantity {
+        value,
+        half,
+        unit: "x".to_owned(),
+        signed: false,
+        rough: false,
+        start: pair.b.end + number.start(),
+        end: pair.b.end + whole.end(),
+    })
 }
 
 /// The claim before the only pair: `fell 71% (212 ms → 94 ms)`, `a 3.9x speedup, from 52 to 117`.

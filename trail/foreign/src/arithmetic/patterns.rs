@@ -18,7 +18,7 @@ type Check = fn(&Scope<'_>, &[Quantity], &Captures<'_>) -> Option<String>;
 static FORMS: LazyLock<Vec<(Regex, Check)>> = LazyLock::new(|| {
     let forms: [(&str, Check); 11] = [
         // `210 cells, of which 190 are new and 20 are repeats`
-        (r"#[^#]{0,30}\bof (?:which|them) ([^;(]*)", parts),
+        (r"#\s?[^#\s][^#]{0,30}\bof (?:which|them) ([^;(]*)", parts),
         // `a 42 % share (21 of 50)`, `42 % (21/50)`
         (r"#\s?\(#\s?((?:out )?of(?: the)?|/)\s?#", |scope, numbers, _| share(scope, &numbers[0], &numbers[1..])),
         // `21 of 50 (42 %)`, `21/50 = 42 %`
@@ -39,7 +39,7 @@ static FORMS: LazyLock<Vec<(Regex, Check)>> = LazyLock::new(|| {
         // `4.11 req/s, within 1 % of the 4.15 req/s of the release`
         (r"#(?:\W+\w+){0,2}\W+within # of(?:\s\w+){0,3}\s[$€£]?#", |_, numbers, _| apart(&[&numbers[0], &numbers[2]], &numbers[1])),
         // `more than doubles, from 0.31 to 0.78`
-        (r"(?:(more|less) than |(nearly|almost|barely) )?\b(doubl|tripl|quadrupl|halv)e[ds]?,? from [$€£]?#\s?(?:to|→|->)\s?[$€£]?#", multiple),
+        (r"(?:(more|less) than |(nearly|almost|barely) )?\b(doubl|tripl|quadrupl|halv)e[ds]?((?:\s[^#\s,;.()]+){0,3}),? from [$€£]?#\s?(?:to|→|->)\s?[$€£]?#", multiple),
         // `72,000 requests in 20 minutes (60 req/s)`
         (r"#\s?((?:\w+\s)?)(?:in|takes?|took|within) #\s?(?:\((?:that is|i\.e\.)?|, (?:that is|i\.e\.|or|a rate of)|=)\s?#((?:\s\w+){0,3})", rate),
     ];
@@ -220,8 +220,16 @@ fn apart(values: &[&Quantity], bound: &Quantity) -> Option<String> {
 fn multiple(_: &Scope<'_>, numbers: &[Quantity], said: &Captures<'_>) -> Option<String> {
     let [a, b] = numbers else { return None };
     // Whole numbers without a unit may be levels, as in `from 16 to 32`.
+    #[rustfmt::skip]
+    let verbs = [
+        "when", "as", "by", "going", "moving", "if", "while", "after", "on", "and", "with", "over", "than", "since", "but",
+        "to", "at", "using",
+    ];
+    let other = words(&said[4])
+        .iter()
+        .any(|word| verbs.contains(&word.text.as_str()));
     let measured = !b.unit.is_empty() && b.unit != "users" || b.half < 0.5 || a.half < 0.5;
-    if !measured || !commensurable(a, b) || a.value == 0.0 || b.value == 0.0 {
+    if other || !measured || !commensurable(a, b) || a.value == 0.0 || b.value == 0.0 {
         return None;
     }
     let wanted = match &said[3] {
@@ -252,6 +260,23 @@ fn rate(scope: &Scope<'_>, numbers: &[Quantity], said: &Captures<'_>) -> Option<
     let [count, time, rate] = numbers else {
         return None;
     };
+    // `(18 req/s in the steady window)`: the rate of another time.
+    let rest = scope
+        .after(rate)
+        .split([')', ',', ';'])
+        .next()
+        .unwrap_or("");
+    let mut rest: Vec<String> = words(rest).into_iter().map(|word| word.text).collect();
+    rest.retain(|word| {
+        !matches!(
+            word.as_str(),
+            "per" | "second" | "on" | "average" | "overall"
+        )
+    });
+    let nouns = usize::from(rate.unit.is_empty());
+    if rest.len() > nouns && scope.after(rate).contains(')') {
+        return None;
+    }
     let first = |text: &str| words(text).into_iter().next().map(|word| word.text);
     // The count and the rate are of the same thing: `req` and `requests`.
     let counted = if count.unit.is_empty() {

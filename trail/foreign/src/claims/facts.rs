@@ -191,12 +191,17 @@ impl Column {
                 kept = kept.replacen(part, "", 1);
             }
         }
+        // A column with no other name has that of its unit.
+        let text = match kept.trim() {
+            "" if ends.is_none() => header.trim(),
+            name => name,
+        };
         Self {
             index,
-            unit,
             level: None,
-            words: plain_words(&kept),
-            text: kept.trim().to_owned(),
+            words: plain_words(text),
+            text: text.to_owned(),
+            unit,
             ends: ends.filter(|(a, b)| !a.is_empty() && !b.is_empty()),
         }
     }

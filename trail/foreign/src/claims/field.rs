@@ -66,7 +66,9 @@ fn stated(claim: &Claim) -> Option<&Stated> {
 /// `no card exceeds 600 W`.
 pub(super) fn bound(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let upper = claim.bound?;
-    let Stated { low: limit, high } = stated(claim)?;
+    let Stated {
+        low: limit, high, ..
+    } = stated(claim)?;
     if high.is_some() || claim.than.is_some() || limit.rough {
         return None;
     }
@@ -157,7 +159,7 @@ fn exceptions(
 
 /// Judges `TTFT ranges from 69 to 131 ms`: the ends must be the smallest and the largest number.
 pub(super) fn range(claim: &Claim, facts: &Facts<'_>) -> Ruling {
-    let Stated { low, high } = stated(claim)?;
+    let Stated { low, high, .. } = stated(claim)?;
     let high = high.as_ref()?;
     let many = claim.many.is_some_and(|many| many != Many::Every);
     if claim.compares() || many || claim.count.is_some() || low.rough || high.rough {
@@ -217,7 +219,9 @@ pub(super) fn trend(claim: &Claim, facts: &Facts<'_>, up: bool) -> Ruling {
 /// Judges `From 32 to 64 clients throughput grows by 28 %`: the change of a metric between two levels. If the sentence
 /// does not name the metric, all must contradict it.
 pub(super) fn span(claim: &Claim, facts: &Facts<'_>, axis: usize, ends: [usize; 2]) -> Ruling {
-    let Stated { low: stated, high } = stated(claim)?;
+    let Stated {
+        low: stated, high, ..
+    } = stated(claim)?;
     let rate = stated.is_percent() || stated.unit == "x";
     let others = claim.than.is_some()
         || claim.many.is_some()

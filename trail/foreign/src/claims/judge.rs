@@ -34,6 +34,8 @@ pub(crate) fn judge(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     if claim.unknown > 0 {
         return another_statistic(claim, facts);
     }
+    let bare = without_restated(claim, facts);
+    let claim = bare.as_ref().unwrap_or(claim);
     if claim.peak.is_some() {
         return peak(claim, facts);
     }
@@ -56,6 +58,40 @@ pub(crate) fn judge(claim: &Claim, facts: &Facts<'_>) -> Ruling {
         return field::trend(claim, facts, up);
     }
     value(claim, facts)
+}
+
+/// A rank or a comparison without the numbers that only restate a cell of the label beside them, as in `Kite has the
+/// lowest TTFT (61 ms)`; `None` if it has none.
+fn without_restated(claim: &Claim, facts: &Facts<'_>) -> Option<Claim> {
+    let compares = !claim.ranks.is_empty() || claim.relation.is_some();
+    let restates = |stated: &Stated| {
+        let number = &stated.low;
+        let rows = claim
+            .mentions
+            .iter()
+            .filter(|m| Some(m.axis) != facts.across);
+        let before = rows.clone().filter(|m| m.start < number.start);
+        let label = before
+            .max_by_key(|m| m.start)
+            .or_else(|| rows.min_by_key(|m| m.start))?;
+        let mut places = claim.except(Some(label.axis));
+        places.retain(|m| Some(m.axis) != facts.across);
+        places.push(*label);
+        let cells = select(facts, claim, &places);
+        let plain = stated.aside && stated.high.is_none() && !number.unit.is_empty();
+        let own = |fact: &&Fact| comparable(number, &fact.value) && fact.rounds_to(number);
+        (plain && !matches!(number.unit.as_str(), "%" | "x" | "pp") && cells.iter().any(own))
+            .then_some(())
+    };
+    let rest = claim
+        .numbers
+        .iter()
+        .filter(|stated| restates(stated).is_none());
+    let rest: Vec<Stated> = rest.cloned().collect();
+    (compares && rest.len() < claim.numbers.len()).then(|| Claim {
+        numbers: rest,
+        ..claim.clone()
+    })
 }
 
 /// The facts at the positions that mentions name; several on one axis are alternatives.
@@ -180,6 +216,7 @@ fn another_statistic(claim: &Claim, facts: &Facts<'_>) -> Ruling {
         };
         let (half, value) = (stated.low.half, stated.low.value.abs());
         if places.is_empty()
+            || stated.high.is_some()
             || fact.at[axis] == Some(named)
             || half > fact.value.half
             || half * 20.0 >= value

@@ -15,11 +15,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::document::Document;
 use crate::finding::{Evidence, Finding, Rule};
+use crate::number::{Quantity, leading, quantities};
 use crate::table::Table;
 use crate::words::words;
 
 pub(crate) use facts::{Facts, header_unit};
 use judge::Ruling;
+pub(crate) use lexicon::more_is_better;
 use sentence::understand;
 
 /// Tables with more cells than this are data dumps that no sentence describes cell by cell.
@@ -137,6 +139,7 @@ fn contradiction(sentence: &str, facts: &[&Facts<'_>]) -> Option<Contradiction> 
 fn clause_by_clause(clauses: &[&str], facts: &Facts<'_>) -> Ruling {
     let mut before: Vec<sentence::Mention> = Vec::new();
     let mut judged = None;
+    let mut earlier = Vec::new();
     for clause in clauses {
         let Some(claim) = understand(clause, facts, &before) else {
             break;
@@ -164,12 +167,24 @@ fn clause_by_clause(clauses: &[&str], facts: &Facts<'_>) -> Ruling {
             .copied()
             .collect();
         match ruling {
+            // `reaches 1,412 tok/s, up from 1,142 tok/s`: an earlier clause states the cell.
+            Some(Some(wrong)) if states_cell(&earlier, &wrong) => break,
             Some(Some(wrong)) => return Some(Some(wrong)),
             Some(None) => judged = Some(None),
             None => {}
         }
+        earlier.extend(quantities(clause));
     }
     judged
+}
+
+/// Whether one of the numbers is the only cell that contradicts a claim.
+fn states_cell(numbers: &[Quantity], wrong: &Contradiction) -> bool {
+    let [cell] = wrong.evidence.as_slice() else {
+        return false;
+    };
+    let cell = leading(&cell.value);
+    cell.is_some_and(|cell| numbers.iter().any(|n| n.value == cell.value))
 }
 
 /// Words that introduce a condition.

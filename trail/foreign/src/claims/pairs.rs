@@ -111,6 +111,12 @@ pub(super) fn pairs(claim: &Claim, facts: &Facts<'_>) -> Ruling {
         let column = facts.column(pair.own).filter(|_| open);
         columns.entry(column).or_default().push(pair);
     }
+    // No share refers to zero.
+    let share = |stated: &Stated| matches!(stated.low.unit.as_str(), "%" | "x");
+    if columns.len() > 1 && claim.numbers.iter().any(share) {
+        let zero = |pair: &Pair<'_>| pair.own.value.value == 0.0 || pair.other.value.value == 0.0;
+        columns.retain(|_, pairs| !pairs.iter().any(zero));
+    }
     let several = columns.len() > 1;
     let mut first = None;
     for pairs in columns.into_values() {

@@ -2,6 +2,8 @@
 
 mod levels;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::claims::facts::{Facts, Value};
 use crate::claims::lexicon::{Many, Rank, Relation, Sense, canonical, is_statistic, sense};
 use crate::number::{Quantity, measure, quantities, range_at};
@@ -20,6 +22,8 @@ pub(crate) struct Mention {
 pub(crate) struct Stated {
     pub(crate) low: Quantity,
     pub(crate) high: Option<Quantity>,
+    /// Whether it stands aside, as in `Kite (61 ms)` or `at 61 ms`, so that it may only restate a cell.
+    pub(crate) aside: bool,
 }
 
 /// A sentence in terms of a table.
@@ -155,7 +159,9 @@ impl Reader<'_> {
             .or_else(|| self.level(at))
             .or_else(|| self.mention(at))
             .or_else(|| self.times(at))
+            .or_else(|| self.part(at))
             .or_else(|| self.number(at))
+            .or_else(|| self.unit(at))
             .or_else(|| self.bound(at))
         {
             return Some(taken);
@@ -271,6 +277,52 @@ impl Reader<'_> {
             let mut numbers = self.numbers.iter();
             numbers.any(|n| n.start <= word.start && word.start < n.end)
         })
+    }
+
+    /// Parses `two of the four`.
+    fn part(&mut self, at: usize) -> Option<usize> {
+        let count = |at: usize| {
+            let word = self.word(at);
+            let number = numerals::count(word).map(|n| n as f64);
+            number.or_else(|| word.parse().ok())
+        };
+        let k = numerals::count(self.word(at))? as f64;
+        let mut next = at + 1 + usize::from(self.word(at + 1) == "out");
+        if self.word(next) != "of" || self.claim.part.is_some() {
+            return None;
+        }
+        next += 1 + usize::from(self.word(next + 1) == "the");
+        let m = count(next)?;
+        if m < k || !self.next_is_noun(next + 1) {
+            return None;
+        }
+        self.claim.part = Some((k, m));
+        Some(next + 1 - at)
+    }
+
+    /// Parses a unit without a number, `in tok/s`: it names the only column that has it.
+    fn unit(&mut self, at: usize) -> Option<usize> {
+        let across = self.facts.across?;
+        let mut units: BTreeMap<&str, BTreeSet<Option<usize>>> = BTreeMap::new();
+        for fact in &self.facts.facts {
+            let columns = units.entry(&fact.value.unit).or_default();
+            columns.insert(fact.at[across]);
+        }
+        let spelled =
+            |unit: &str| -> Vec<String> { words(unit).into_iter().map(|word| word.text).collect() };
+        let is_here = |unit: &str| {
+            let spelled = spelled(unit);
+            unit.len() > 1 && !spelled.is_empty() && self.is_at(at, &spelled)
+        };
+        let (unit, columns) = units.into_iter().find(|(unit, _)| is_here(unit))?;
+        let taken = spelled(unit).len();
+        let start = self.words[at].start;
+        let mut columns = columns.into_iter();
+        if let (Some(Some(value)), None) = (columns.next(), columns.next()) {
+            let axis = across;
+            self.claim.mentions.push(Mention { axis, value, start });
+        }
+        Some(taken)
     }
 
     /// `less than`, `at least`, `above`: makes the next number a bound.
@@ -426,7 +478,11 @@ impl Reader<'_> {
             let words = self.words_until(at, high.end);
             high.unit.clone_into(&mut low.unit);
             let high = Some(high);
-            self.claim.numbers.push(Stated { low, high });
+            self.claim.numbers.push(Stated {
+                low,
+                high,
+                aside: false,
+            });
             return Some(words);
         }
         // `5/6`, `5 of 6`, `5 of the 6`.
@@ -450,7 +506,14 @@ impl Reader<'_> {
             // The number may also be a value: `399 cells`.
             self.counted(at + words, low.value);
         }
-        self.claim.numbers.push(Stated { low, high: None });
+        let preceding = self.text[..low.start].trim_end();
+        let leads = [" at", " with", " of", " is", " has"];
+        let aside = preceding.ends_with(['(', ':']) || leads.iter().any(|l| preceding.ends_with(l));
+        self.claim.numbers.push(Stated {
+            low,
+            high: None,
+            aside,
+        });
         Some(words)
     }
 

@@ -11,7 +11,7 @@ use crate::claims::facts::{Fact, Facts};
 use crate::claims::judge::{comparable, evidence};
 use crate::claims::lexicon::{Many, Sense, sense};
 use crate::claims::sentence::Mention;
-use crate::number::{Quantity, shown_like};
+use crate::number::{Quantity, mistaken, shown_like};
 use crate::words::Word;
 pub(super) use saying::Saying;
 use yields::{Yield, cells, changes, follows, own_changes, states};
@@ -95,23 +95,6 @@ fn telling(saying: &Saying<'_>, number: &Quantity) -> Option<String> {
     (digits.len() >= 2).then(|| digits.to_owned())
 }
 
-/// How the digits of a number differ from those of a value printed like it: by one of them, or by two swapped
-/// neighbours (`true`).
-fn mistaken(digits: &str, value: f64, like: &Quantity) -> Option<bool> {
-    // `k` and `M` scale the value and its rounding alike.
-    let right = format!("{:.0}", (value.abs() / (2.0 * like.half)).round());
-    let (a, b) = (digits.as_bytes(), right.as_bytes());
-    if a.len() != b.len() {
-        return None;
-    }
-    let apart: Vec<usize> = (0..a.len()).filter(|i| a[*i] != b[*i]).collect();
-    match apart.as_slice() {
-        [_] => Some(false),
-        [i, j] if j - i == 1 && a[*i] == b[*j] && a[*j] == b[*i] => Some(true),
-        _ => None,
-    }
-}
-
 /// A change that does not follow from the two other numbers of its sentence.
 fn written_out(saying: &Saying<'_>, number: &Quantity, digits: &str) -> Option<Contradiction> {
     let mut values = own_changes(saying, number).into_iter();
@@ -189,6 +172,9 @@ fn misstated(
         let end = before.ends_with(" from") || before.ends_with(" to");
         saying.says(facts, DIFFERENCE) && !end
     };
+    if let Some(slip) = no_mean(saying, number, facts, &mentions, whole) {
+        return Some(slip);
+    }
     let (mut yields, column) = if apart && !whole {
         (changes(saying, number, facts, &mentions), Vec::new())
     } else {
@@ -205,6 +191,12 @@ fn misstated(
     if yields.iter().any(yielded) {
         return None;
     }
+    // `1,412 tok/s, up from 1,142 tok/s`: another number states the cell.
+    let restated = |own: &Yield<'_>| match own.cells.as_slice() {
+        [cell] => !relative(number) && saying.others(number).any(|n| states(n, cell)),
+        _ => false,
+    };
+    yields.retain(|own| !restated(own));
     ends(saying, number, &mut yields);
     if saying.before(number).trim_end().ends_with("at least") {
         // A bound that holds is no slip.
@@ -245,6 +237,37 @@ fn misstated(
             written_like(saying, number, slip.value)
         ),
         evidence: evidence(&slip.cells),
+    })
+}
+
+/// A mean of all rows that is beyond the smallest or the largest of them. Every word of the sentence must be known.
+fn no_mean(
+    saying: &Saying<'_>,
+    number: &Quantity,
+    facts: &Facts<'_>,
+    mentions: &[Mention],
+    whole: bool,
+) -> Option<Contradiction> {
+    let (_, column) = cells(saying, number, facts, mentions);
+    let asks =
+        whole && saying.has(&["mean"]) && !saying.has(&["sum", "total", "together", "combined"]);
+    if !asks || relative(number) || number.rough || column.len() < 3 || saying.numbers.len() > 1 {
+        return None;
+    }
+    let beyond = |above: bool| {
+        column.iter().all(|fact| {
+            let (value, half) = fact.in_unit_of(number);
+            if above {
+                number.value - number.half > value + half
+            } else {
+                number.value + number.half < value - half
+            }
+        })
+    };
+    (saying.all_known(facts, mentions) && (beyond(true) || beyond(false))).then(|| Contradiction {
+        start: number.start,
+        message: "a mean lies between the smallest and the largest value".to_owned(),
+        evidence: evidence(&column),
     })
 }
 

@@ -18,7 +18,7 @@ const SKIPPED: &[&str] = &[
 /// Elements that end the paragraph before them and their own.
 #[rustfmt::skip]
 const BLOCKS: &[&str] = &[
-    "address", "article", "aside", "blockquote", "body", "center", "dd", "details", "dialog", "div", "dl", "dt",
+    "address", "article", "aside", "body", "center", "dd", "details", "dialog", "div", "dl", "dt",
     "fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "main", "nav", "p", "section", "summary",
 ];
 
@@ -178,6 +178,10 @@ impl Html<'_, '_> {
             "thead" | "tbody" | "tfoot" | "tr" | "td" | "th" | "caption" => {
                 self.row_or_cell(name, attributes, span);
             }
+            "blockquote" => {
+                self.block();
+                self.reader.quotes += 1;
+            }
             "pre" if !self.in_cell() => {
                 self.block();
                 self.reader.last = None;
@@ -185,6 +189,7 @@ impl Html<'_, '_> {
                 self.reader.code = Some((line, String::new()));
             }
             "b" | "strong" => self.reader.strong += 1,
+            "del" | "s" | "strike" => self.reader.struck += 1,
             "code" | "kbd" | "samp" => self.reader.literal = true,
             "br" => self.space(),
             // `10<sup>3</sup>` is no 103.
@@ -239,11 +244,16 @@ impl Html<'_, '_> {
                     caption.trim().clone_into(&mut grid.caption);
                 }
             }
+            "blockquote" => {
+                self.block();
+                self.reader.quotes = self.reader.quotes.saturating_sub(1);
+            }
             "pre" => {
                 if let Some((line, code)) = self.reader.code.take() {
                     self.reader.shown_tables(&code, line);
                 }
             }
+            "del" | "s" | "strike" => self.reader.struck = self.reader.struck.saturating_sub(1),
             "b" | "strong" => self.reader.strong = self.reader.strong.saturating_sub(1),
             "code" | "kbd" | "samp" => self.reader.literal = false,
             _ if BLOCKS.contains(&name) => self.block(),

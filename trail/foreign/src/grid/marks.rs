@@ -23,8 +23,8 @@ pub(super) fn check(table: &Table, findings: &mut Vec<Finding>) {
             if end { &mut extreme } else { &mut inner }.push((*row, column));
         }
     }
-    // Bold numbers of one row only mark the row.
-    let rows: BTreeSet<usize> = extreme.iter().chain(&inner).map(|at| at.0).collect();
+    // Bold numbers of one row may only mark the row.
+    let rows: BTreeSet<usize> = extreme.iter().map(|at| at.0).collect();
     if let ([at], true) = (inner.as_slice(), extreme.len() >= 3 && rows.len() >= 2) {
         let message = format!(
             "bold, but neither the largest nor the smallest of its column, as in the {} other columns",

@@ -1,5 +1,7 @@
 //! Relations between columns that hold in all rows but one.
 
+use std::cmp::Reverse;
+
 use super::Grid;
 use super::summary::sums;
 use crate::finding::{Finding, Rule};
@@ -18,6 +20,10 @@ pub(super) enum Form {
     Base,
     /// The change since the first row.
     Growth,
+    /// The difference to the first row.
+    Gap,
+    /// The share of the first operand in the sum of both.
+    Share,
 }
 
 impl Form {
@@ -25,7 +31,8 @@ impl Form {
     fn of(self, a: f64, b: f64) -> f64 {
         match self {
             Self::Sum => a + b,
-            Self::Difference => a - b,
+            Self::Difference | Self::Gap => a - b,
+            Self::Share => a / (a + b),
             Self::Product => a * b,
             Self::Ratio | Self::Base => a / b,
             Self::Change | Self::Growth => (a - b) / b,
@@ -34,7 +41,7 @@ impl Form {
 
     /// Whether it needs only one column, and is relative to the first row.
     fn since_first(self) -> bool {
-        matches!(self, Self::Base | Self::Growth)
+        matches!(self, Self::Base | Self::Growth | Self::Gap)
     }
 
     /// The row of its second operand.
@@ -46,17 +53,26 @@ impl Form {
     fn scales(self) -> &'static [f64] {
         match self {
             Self::Sum | Self::Base => &[1.0],
-            Self::Difference => &[1.0, -1.0],
-            Self::Growth => &[1.0, 100.0],
+            Self::Difference | Self::Gap => &[1.0, -1.0],
+            Self::Growth | Self::Share => &[1.0, 100.0],
             Self::Product | Self::Ratio => &[1.0, 100.0, 1e-3, 1e3],
             Self::Change => &[1.0, 100.0, -1.0, -100.0, 1e-3, 1e3],
         }
     }
 
     /// The interval of its value in a row, within the rounding of its operands.
-    fn interval(self, grid: &Grid<'_>, row: usize, a: usize, b: usize) -> Option<(f64, f64)> {
+    fn interval(
+        self,
+        grid: &Grid<'_>,
+        row: usize,
+        (a, b): (usize, usize),
+        exact: bool,
+    ) -> Option<(f64, f64)> {
         let rounded = |row: usize, column: usize| {
-            let half = grid.half(row, column);
+            let half = match exact && grid.whole[column] {
+                true => 0.0,
+                false => grid.half(row, column),
+            };
             grid.value(row, column)
                 .map(|n| Quantity { half, ..n.clone() })
         };
@@ -74,6 +90,8 @@ impl Form {
             Self::Change => format!("the change from `{b}` to `{a}`"),
             Self::Base => format!("`{a}` against the first row"),
             Self::Growth => format!("the change of `{a}` against the first row"),
+            Self::Gap => format!("the difference of `{a}` to the first row"),
+            Self::Share => format!("the share of `{a}` in `{a}` + `{b}`"),
         }
     }
 }
@@ -81,7 +99,7 @@ impl Form {
 /// The relations that the words of a header promise; `None` if it does not mark its column as derived.
 pub(super) fn promised(header: &str) -> Option<&'static [Form]> {
     if header.contains('Δ') {
-        return Some(&[Form::Difference, Form::Change]);
+        return Some(&[Form::Difference, Form::Change, Form::Gap, Form::Growth]);
     }
     words(header).iter().find_map(|word| {
         Some(match word.text.as_str() {
@@ -90,7 +108,13 @@ pub(super) fn promised(header: &str) -> Option<&'static [Form]> {
             "efficiency" | "share" | "percentage" | "fraction" => &[],
             "vs" | "versus" | "relative" => &[Form::Growth, Form::Base, Form::Change],
             "diff" | "difference" | "delta" | "change" | "gain" | "improvement" | "reduction"
-            | "overhead" => &[Form::Difference, Form::Change, Form::Ratio, Form::Growth],
+            | "overhead" => &[
+                Form::Difference,
+                Form::Change,
+                Form::Ratio,
+                Form::Growth,
+                Form::Gap,
+            ],
             _ => return None,
         })
     })
@@ -111,8 +135,8 @@ struct Kept {
 
 pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
     let mut order: Vec<usize> = (0..grid.names.len()).collect();
-    order.sort_by_key(|c| promised(&grid.names[*c]).is_none());
-    // One relation has as many forms as columns. Columns that are derived by name come first.
+    order.sort_by_key(|c| (promised(&grid.names[*c]).is_none(), Reverse(*c)));
+    // One relation has as many forms as columns. Columns that are derived by name come first, then those to the right.
     let mut reported: Vec<(usize, [usize; 3])> = Vec::new();
     for result in order {
         let header = &grid.names[result];
@@ -144,7 +168,7 @@ pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
             holds >= 4 && breaks * 4 <= holds
         };
         let mut broken = best.breaks.clone();
-        broken.retain(|row| !explained.contains(row));
+        broken.retain(|row| !explained.contains(row) && !is_aggregate(grid, *row, result));
         let typos = holds / if promised.is_some() { 3 } else { 30 };
         if !sure || broken.len() > typos.max(1) {
             continue;
@@ -179,28 +203,79 @@ pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
+/// Whether a relation that holds in most rows of a column also holds in one of its rows.
+pub(super) fn agrees_otherwise(grid: &Grid<'_>, result: usize, row: usize) -> bool {
+    let (best, explained) = strongest(grid, result);
+    best.is_some_and(|best| best.holds >= 4) && explained.contains(&row)
+}
+
+/// Whether a row sums up or averages others, and its number lies among theirs: a mean of ratios is no ratio of means.
+fn is_aggregate(grid: &Grid<'_>, row: usize, column: usize) -> bool {
+    let names = words(&grid.labels[row]);
+    #[rustfmt::skip]
+    let aggregates = ["total", "sum", "average", "mean", "avg", "median", "geomean", "overall", "all", "combined", "geometric"];
+    let aggregate = names.len() <= 4
+        && names
+            .iter()
+            .any(|word| aggregates.contains(&word.text.as_str()));
+    let Some(own) = grid.value(row, column).filter(|_| aggregate) else {
+        return false;
+    };
+    let others = (0..grid.labels.len()).filter(|other| *other != row);
+    let others: Vec<f64> = others
+        .filter_map(|other| Some(grid.value(other, column)?.value))
+        .collect();
+    others.iter().any(|v| *v <= own.value) && others.iter().any(|v| *v >= own.value)
+}
+
+/// Whether a header names a cap of the load, such as `Max concurrency`, which may not be reached.
+fn is_cap(header: &str) -> bool {
+    let words = words(header);
+    let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.text.as_str()));
+    #[rustfmt::skip]
+    let load = ["concurrency", "client", "user", "request", "load", "rate", "qps", "rps", "seq", "batch", "session", "inflight"];
+    has(&[
+        "max", "maximum", "limit", "cap", "capped", "allowed", "upto",
+    ]) && has(&load)
+}
+
 /// The relation that holds in most rows of a column, and the rows that another strong one explains.
 fn strongest(grid: &Grid<'_>, result: usize) -> (Option<Kept>, Vec<usize>) {
-    use Form::{Base, Change, Difference, Growth, Product, Ratio, Sum};
+    use Form::{Base, Change, Difference, Gap, Growth, Product, Ratio, Share, Sum};
+    let caps: Vec<bool> = grid.names.iter().map(|name| is_cap(name)).collect();
     let mut all: Vec<Kept> = Vec::new();
     for a in (0..grid.names.len()).filter(|a| *a != result) {
         for b in (0..grid.names.len()).filter(|b| *b != result) {
             let forms: &[Form] = match a.cmp(&b) {
-                std::cmp::Ordering::Equal => &[Base, Growth],
-                std::cmp::Ordering::Less => &[Sum, Product, Difference, Ratio, Change],
-                std::cmp::Ordering::Greater => &[Difference, Ratio, Change],
+                std::cmp::Ordering::Equal => &[Base, Growth, Gap],
+                std::cmp::Ordering::Less => &[Sum, Product, Difference, Ratio, Change, Share],
+                std::cmp::Ordering::Greater => &[Difference, Ratio, Change, Share],
             };
+            let capped = caps[result] || caps[a] || caps[b];
             for form in forms {
-                let kept = |scale: &f64| keeps(grid, result, *form, (a, b), *scale);
-                all.extend(form.scales().iter().filter_map(kept));
+                if capped && matches!(form, Product | Ratio) {
+                    continue;
+                }
+                for exact in [false, true] {
+                    let kept = |scale: &f64| keeps(grid, result, (*form, exact), (a, b), *scale);
+                    all.extend(form.scales().iter().filter_map(kept));
+                }
             }
         }
     }
     let most = all.iter().map(|kept| kept.holds).max().unwrap_or(0);
-    // A relation shown by few rows may agree with any other by chance.
-    let strong = all.iter().filter(|kept| 2 * kept.holds >= most);
-    let explained = strong.flat_map(|kept| kept.agrees.clone()).collect();
     let first = all.iter().position(|kept| kept.holds == most);
+    // The same relation of rounded numbers says less than that of exact ones.
+    let same = |kept: &&Kept, best: &Kept| {
+        (kept.form, kept.a, kept.b, kept.scale) == (best.form, best.a, best.b, best.scale)
+    };
+    let best_of_all = first.map(|at| &all[at]);
+    // A relation shown by few rows may agree with any other by chance.
+    let strong = all.iter().filter(|kept| {
+        2 * kept.holds >= most
+            && !best_of_all.is_some_and(|best| same(kept, best) && kept.holds < best.holds)
+    });
+    let explained = strong.flat_map(|kept| kept.agrees.clone()).collect();
     let best = first.map(|at| {
         let best = &all[at];
         // Small changes are alike in both directions. Tables have the old column before the new one.
@@ -257,13 +332,17 @@ fn has_more_parts(grid: &Grid<'_>, row: usize, columns: &[usize; 3], kept: &Kept
 }
 
 /// Whether a number is so close to the expected one that unprinted digits may explain the difference: columns are
-/// derived from unrounded operands, and some are truncated instead of rounded. Sums of counts are exact.
-fn near(form: Form, stated: &Quantity, low: f64, high: f64) -> bool {
-    let exact = matches!(form, Form::Sum | Form::Difference) && stated.is_count();
-    let slack = if exact {
-        0.0
-    } else {
-        0.02 * stated.value.abs()
+/// derived from unrounded operands, and some are truncated instead of rounded. Sums of counts are exact; those of whole
+/// milliseconds are not.
+fn near(form: Form, stated: &Quantity, header: &str, size: f64, (low, high): (f64, f64)) -> bool {
+    let counts = stated.is_count() && unit_of(header).is_empty();
+    let exact = matches!(form, Form::Sum | Form::Difference) && counts;
+    // A part of a sum is off by as much as the sum is.
+    let part = form == Form::Difference && promised(header).is_none();
+    let slack = match (exact, part) {
+        (true, _) => 0.0,
+        (false, true) => 0.02 * size.max(stated.value.abs()),
+        (false, false) => 0.02 * stated.value.abs(),
     };
     low - slack <= stated.value && stated.value <= high + slack
 }
@@ -272,15 +351,19 @@ fn near(form: Form, stated: &Quantity, low: f64, high: f64) -> bool {
 fn keeps(
     grid: &Grid<'_>,
     result: usize,
-    form: Form,
+    (form, exact): (Form, bool),
     (a, b): (usize, usize),
     scale: f64,
 ) -> Option<Kept> {
+    let whole = [a, b].map(|column| grid.whole[column] && !grid.counted[column]);
+    if exact && whole == [false, false] {
+        return None;
+    }
     if form.since_first() {
         let first = grid.value(0, result).map(|first| first.value);
         let fits = match form {
             // The first row is not compared with itself.
-            Form::Growth => first.is_none_or(|first| first == 0.0),
+            Form::Growth | Form::Gap => first.is_none_or(|first| first == 0.0),
             // A column that begins with 1 is itself a ratio.
             _ => first == Some(1.0) && grid.value(0, a).is_none_or(|base| base.value != 1.0),
         };
@@ -289,13 +372,14 @@ fn keeps(
         }
     }
     let (mut holds, mut agrees, mut breaks) = (0, Vec::new(), Vec::new());
+    let mut smallest = [f64::INFINITY; 2];
     let mut values: Vec<f64> = Vec::new();
     for row in usize::from(form.since_first())..grid.labels.len() {
         let (Some(stated), Some(x), Some(y), Some((low, high))) = (
             grid.value(row, result),
             grid.value(row, a),
             grid.value(form.base(row), b),
-            form.interval(grid, row, a, b),
+            form.interval(grid, row, (a, b), exact),
         ) else {
             continue;
         };
@@ -318,16 +402,33 @@ fn keeps(
                 && !equals(y)
             {
                 holds += 1;
+                smallest = [
+                    smallest[0].min(x.value.abs()),
+                    smallest[1].min(y.value.abs()),
+                ];
                 if !values.contains(&stated.value) {
                     values.push(stated.value);
                 }
             }
-        } else if !near(form, stated, low, high) {
+        } else if !near(
+            form,
+            stated,
+            &grid.names[result],
+            x.value.abs().max(y.value.abs()),
+            (low, high),
+        ) {
             breaks.push(row);
         }
         if breaks.len() > 2 + holds && breaks.len() > 4 {
             return None;
         }
+    }
+    // Whole numbers are exact if one as small as these keeps the relation; otherwise, they may be rounded.
+    if exact {
+        breaks.retain(|row| {
+            let size = |column: usize| grid.value(*row, column).map_or(0.0, |n| n.value.abs());
+            (0..2).all(|i| !whole[i] || size([a, b][i]) >= smallest[i])
+        });
     }
     let distinct = values.len() >= 3 || holds <= 2 && values.len() == holds;
     (holds > 0 && distinct && breaks.len() <= holds).then_some(Kept {
@@ -342,7 +443,7 @@ fn keeps(
 }
 
 /// The unit anywhere in a header.
-fn unit_of(header: &str) -> String {
+pub(super) fn unit_of(header: &str) -> String {
     let bare = header.replace(['(', ')', '[', ']', ','], " ");
     bare.split_whitespace()
         .find_map(unit_named)

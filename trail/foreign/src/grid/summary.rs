@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::Grid;
-use super::relation::promised;
+use super::relation::{promised, unit_of};
 use crate::finding::{Finding, Rule};
-use crate::number::Quantity;
+use crate::number::{Quantity, measure, misprints};
 use crate::words::words;
 
 /// Whether a row sums up (`true`) or averages the rows above it, by its label; `None` if it does neither.
@@ -17,6 +17,34 @@ pub(super) fn sums(label: &str) -> Option<bool> {
         "average" | "mean" | "avg" => Some(false),
         _ => None,
     }
+}
+
+/// Words of columns whose total is no sum: a total latency is a mean, and stages overlap in a total time.
+#[rustfmt::skip]
+const AVERAGED: &[&str] = &[
+    "mean", "average", "avg", "latency", "ttft", "tpot", "itl", "e2e", "time", "wall", "duration", "delay", "rate",
+    "utilization", "utilisation", "util", "peak",
+];
+
+/// Whether a total row does not sum up a column: its number lies among its parts, or its column is of a time, a rank or
+/// an average. In such a column, only what looks like a misprint of the sum is one.
+fn averages(name: &str, parts: &[&Quantity], stated: &Quantity, sum: f64) -> bool {
+    let among = parts.iter().any(|part| part.value >= stated.value)
+        && parts.iter().any(|part| part.value <= stated.value);
+    let lower = name.to_lowercase();
+    let unit = unit_of(name);
+    // GPU-hours are work, and not a time.
+    let work = ["-hour", "-second", "-minute", "-day"];
+    let time = [stated.unit.as_str(), unit.as_str()]
+        .iter()
+        .any(|unit| measure(unit).0 == "time")
+        && !work.iter().any(|work| lower.contains(work));
+    let words = words(name);
+    let averaged = words
+        .iter()
+        .any(|word| AVERAGED.contains(&word.text.as_str()));
+    let other = time || averaged || rank(name).is_some();
+    among || other && !misprints(stated, sum)
 }
 
 /// Checks rows that summarize the rows above them.
@@ -48,9 +76,10 @@ pub(super) fn summaries(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
             // A share or a factor of the whole is not a sum.
             let name = &grid.names[column];
             let share = stated.is_percent() || stated.unit == "x" || name.contains('%');
+            let apart = parts.iter().any(|part| part.value != parts[0].value);
             if stated.agrees(value - slack, value + slack) {
                 holds += 1;
-            } else if parts.iter().any(|part| part.value != parts[0].value) && !(sum && share) {
+            } else if apart && !(sum && (share || averages(name, &parts, stated, value))) {
                 let counts = stated.is_count() && parts.iter().all(|part| part.is_count());
                 let more = parts.iter().all(|part| part.value < stated.value);
                 let near = (0.6..1.6).contains(&(stated.value / value));
@@ -95,6 +124,51 @@ fn rank_word(word: &str) -> Option<f64> {
     }
 }
 
+/// Whether a number is above another of its measure, beyond the rounding of both.
+pub(super) fn above(a: &Quantity, b: &Quantity) -> bool {
+    let (own, other) = (a.measure().1, b.measure().1);
+    (a.value - a.half) * own > (b.value + b.half) * other
+}
+
+/// Checks that means lie between the minimum and the maximum beside them.
+pub(super) fn means(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
+    let named = |list: &[&str]| {
+        let columns = grid.names.iter().enumerate().filter_map(|(column, name)| {
+            let mut rest: Vec<String> = words(name).into_iter().map(|word| word.text).collect();
+            let at = rest.iter().position(|word| list.contains(&word.as_str()))?;
+            rest.remove(at);
+            Some((rest, column))
+        });
+        columns.collect::<BTreeMap<Vec<String>, usize>>()
+    };
+    let (lowest, highest) = (named(&["min", "minimum"]), named(&["max", "maximum"]));
+    for (rest, mean) in named(&["mean", "average", "avg", "median"]) {
+        let ends = [(lowest.get(&rest), false), (highest.get(&rest), true)];
+        for (end, upper) in ends {
+            let Some(end) = end.copied() else { continue };
+            let cells = |row: usize| grid.value(row, mean).zip(grid.value(row, end));
+            let rows = (0..grid.labels.len()).filter(|row| promised(&grid.labels[*row]).is_none());
+            let rows: Vec<usize> = rows.filter(|row| cells(*row).is_some()).collect();
+            let mut wrong = rows.clone();
+            wrong.retain(|row| {
+                cells(*row).is_some_and(|(mean, end)| {
+                    let (low, high) = if upper { (mean, end) } else { (end, mean) };
+                    low.measure().0 == high.measure().0 && above(low, high)
+                })
+            });
+            if wrong.len() * 3 > rows.len() {
+                continue;
+            }
+            for row in wrong {
+                let way = if upper { "above" } else { "below" };
+                let message = format!("{} is {way} {}", grid.names[mean], grid.names[end]);
+                let (at, cause) = ((row, mean), "order of statistics");
+                findings.push(grid.finding(Rule::Relation, at, message, cause, &[(row, end)]));
+            }
+        }
+    }
+}
+
 /// Checks that minimum, percentiles and maximum of one metric rise.
 pub(super) fn percentiles(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
     let mut metrics: BTreeMap<String, Vec<(f64, usize)>> = BTreeMap::new();
@@ -124,10 +198,10 @@ pub(super) fn percentiles(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
             }
             for pair in columns.windows(2) {
                 if let (Some(a), Some(b)) = (grid.value(row, pair[0].1), grid.value(row, pair[1].1))
-                    && a.unit == b.unit
+                    && a.measure().0 == b.measure().0
                     && pair[0].0 < pair[1].0
                 {
-                    if a.value - a.half > b.value + b.half {
+                    if above(a, b) {
                         falling.push((row, pair[0].1, pair[1].1));
                     } else {
                         rising += 1;

@@ -100,7 +100,11 @@ impl Reader<'_> {
             unit: "x".to_owned(),
             ..number.clone()
         };
-        self.claim.numbers.push(Stated { low, high: None });
+        self.claim.numbers.push(Stated {
+            low,
+            high: None,
+            aside: false,
+        });
         self.claim.relation = Some((Relation::Changed, start));
         self.claim.than = Some(self.words[than].start);
         Some(next - at)

@@ -46,7 +46,7 @@ const PHRASES: &[&str] = &[
 #[rustfmt::skip]
 const SOURCES: &[&str] = &[
     "page", "website", "blog", "documentation", "state", "own", "ago", "yesterday", "originally", "formerly", "initially",
-    "attempt", "tweak", "retry",
+    "attempt", "tweak", "retry", "rerun", "reran", "repeat", "repeated", "repeating", "repetition",
 ];
 
 /// Nouns for the measurements of the report itself, which are no other subject.
@@ -168,9 +168,39 @@ impl Saying<'_> {
 
     /// Whether it has a circumstance that the table does not know.
     pub(super) fn circumstance(&self, facts: &Facts<'_>, mentions: &[Mention]) -> bool {
-        (0..self.words.len()).any(|at| {
-            CIRCUMSTANCES.contains(&self.word(at))
-                && self.first_weight(at + 1, facts, mentions) != Some(Weight::Known)
+        // A label such as `without cache` begins with the word.
+        let label = |at: usize| mentions.iter().any(|m| m.start == self.words[at].start);
+        (0..self.words.len()).any(|at| match self.word(at) {
+            "without" | "excluding" | "ignoring" => !label(at),
+            word => {
+                CIRCUMSTANCES.contains(&word)
+                    && self.first_weight(at + 1, facts, mentions) != Some(Weight::Known)
+            }
+        }) || mentions.iter().any(|m| self.remarked(m, facts, mentions))
+    }
+
+    /// Whether an unknown remark in brackets follows a label: `Kite (eager)`.
+    fn remarked(&self, label: &Mention, facts: &Facts<'_>, mentions: &[Mention]) -> bool {
+        let spelled = &facts.axes[label.axis].values[label.value].words;
+        let first = self.words.iter().position(|word| word.start == label.start);
+        let Some(first) = first else { return false };
+        let next = first + spelled.len();
+        let Some(word) = self.words.get(next) else {
+            return false;
+        };
+        let whole = spelled
+            .iter()
+            .enumerate()
+            .all(|(i, word)| self.word(first + i) == word);
+        whole
+            && self.text[..word.start].ends_with(" (")
+            && self.weight(next, facts, mentions) == Weight::Unknown
+    }
+
+    /// Whether every word is known or without weight.
+    pub(super) fn all_known(&self, facts: &Facts<'_>, mentions: &[Mention]) -> bool {
+        (0..self.words.len()).all(|at| {
+            is_statistic(self.word(at)) || self.weight(at, facts, mentions) != Weight::Unknown
         })
     }
 

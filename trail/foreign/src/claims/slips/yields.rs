@@ -187,6 +187,10 @@ pub(super) fn changes<'a>(
 pub(super) fn own_changes(saying: &Saying<'_>, number: &Quantity) -> Vec<f64> {
     let others: Vec<&Quantity> = saying.others(number).collect();
     match others.as_slice() {
+        // Words of speed are about times and rates, and not about the memory of `80 GB → 141 GB`.
+        [a, _] if saying.has(SPEED) && a.measure().0 != "time" && !a.unit.contains('/') => {
+            Vec::new()
+        }
         [a, b]
             if relative(number)
                 && a.unit == b.unit
