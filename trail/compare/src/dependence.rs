@@ -9,8 +9,8 @@ use artifacts::Scalar;
 use contract::in_order;
 use pipeline::Coordinates;
 use statistics::{
-    GROUPS_LEVEL, Group, LEAST_CLUSTERS, UnitEffect, group_resemblance, indirect_effect,
-    neighbours, significant, unit_effect,
+    GROUPS_LEVEL, Group, Refusal, Resemblance, UnitEffect, group_effect, group_resemblance,
+    indirect_effect, neighbours,
 };
 
 use crate::units::Logs;
@@ -33,21 +33,21 @@ pub(crate) fn counted(logs: [&Logs; 2], effects: [&UnitEffect; 2]) -> Result<Not
     let Some(first) = labels.iter().flatten().next() else {
         return Ok((indirect_effect(effects[1], effects[0]), None));
     };
-    let axes: Vec<String> = first.0.iter().map(|(axis, _)| axis.clone()).collect();
+    let axes = first.axes();
     let around = axes.split_last().map_or(&[][..], |(_, around)| around);
     for axis in around {
         let groups = groups(axis, logs, &labels);
         let level = GROUPS_LEVEL / around.len() as f64;
         let shared = groups.iter().all(|(a, b)| !a.is_empty() && !b.is_empty());
         if shared && let Some(p) = group_resemblance(&groups).filter(|p| *p <= level) {
-            return of_groups(axis, &groups, p);
+            return of_groups(&Resemblance::Grouped(axis.clone(), p), &groups);
         }
         // Studies that were measured on days of their own.
         let apart = apart(&groups);
         let p_of_sides = apart.iter().filter_map(|groups| group_resemblance(groups));
         let least = p_of_sides.reduce(f64::min).filter(|p| *p <= level / 2.0);
         if !shared && let Some(p) = least {
-            return of_groups_apart(axis, &apart, p);
+            return of_groups_apart(&Resemblance::Grouped(axis.clone(), p), &apart);
         }
     }
     let ordered = |side: usize| {
@@ -63,11 +63,7 @@ pub(crate) fn counted(logs: [&Logs; 2], effects: [&UnitEffect; 2]) -> Result<Not
     Ok(match resemble {
         Some((p, [older, newer])) => (
             indirect_effect(&effects[1].dependent(newer), &effects[0].dependent(older)),
-            Some(format!(
-                "each `{}` resembles the one before it ({}), so they count as fewer units",
-                axes[0],
-                shown(p)
-            )),
+            Some(Resemblance::InOrder(axes[0].clone(), p).note()),
         ),
         None => (indirect_effect(effects[1], effects[0]), None),
     })
@@ -104,66 +100,35 @@ fn apart(groups: &[Group]) -> [Vec<Group>; 2] {
     ]
 }
 
-/// Explains why labels of an axis are the units, given the p value of the test.
-fn alike(axis: &str, p: f64) -> String {
-    format!(
-        "units with the same `{axis}` resemble each other ({})",
-        shown(p)
-    )
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
+/// Explains why labels of an axis cannot be the units.
+fn refused(alike: &Resemblance, refusal: Refusal, place: &str) -> String {
+    match refusal {
+        Refusal::TooFewClusters { n, least } => format!(
+            "{alike}, and {n} labels of it{place} are too few: measure on {least} or more in each study"
+        ),
+        refusal => format!("{alike}; there, {refusal}"),
+    }
 }
 
 /// Returns the effect of labels as units, if the studies do not share them: the difference between the means over the
 /// labels of each study.
-fn of_groups_apart(axis: &str, apart: &[Vec<Group>; 2], p: f64) -> Result<Noted, String> {
-    let reason = alike(axis, p);
-    let fewest = apart[0].len().min(apart[1].len());
-    if fewest < LEAST_CLUSTERS {
-        return Err(format!(
-            "{reason}, and {fewest} labels of it in a study are too few: measure on {LEAST_CLUSTERS} or more in each study"
-        ));
-    }
-    let effect = |groups: &[Group]| {
-        let means: Vec<f64> = groups.iter().map(|(values, _)| mean(values)).collect();
-        unit_effect(&means).map_err(|refusal| format!("{reason}; there, {refusal}"))
+fn of_groups_apart(alike: &Resemblance, [newer, older]: &[Vec<Group>; 2]) -> Result<Noted, String> {
+    let effect = |groups: &Vec<Group>| {
+        group_effect(groups).map_err(|refusal| refused(alike, refusal, " in a study"))
     };
-    let of_both = indirect_effect(&effect(&apart[0])?, &effect(&apart[1])?);
-    Ok((
-        of_both,
-        Some(format!("{reason}, so the labels of `{axis}` are the units")),
-    ))
+    // The study with fewer labels gives the reason.
+    let fewer = if older.len() < newer.len() {
+        older
+    } else {
+        newer
+    };
+    effect(fewer)?;
+    let of_both = indirect_effect(&effect(newer)?, &effect(older)?);
+    Ok((of_both, Some(alike.note())))
 }
 
 /// Returns the effect of labels as units: the differences between the means of the two studies there.
-fn of_groups(axis: &str, groups: &[Group], p: f64) -> Result<Noted, String> {
-    let reason = alike(axis, p);
-    let both = groups
-        .iter()
-        .filter(|(newer, older)| !newer.is_empty() && !older.is_empty());
-    let differences: Vec<f64> = both
-        .map(|(newer, older)| mean(newer) - mean(older))
-        .collect();
-    let n = differences.len();
-    if n < LEAST_CLUSTERS {
-        return Err(format!(
-            "{reason}, and {n} labels of it are too few: measure on {LEAST_CLUSTERS} or more in each study"
-        ));
-    }
-    let effect =
-        unit_effect(&differences).map_err(|refusal| format!("{reason}; there, {refusal}"))?;
-    Ok((
-        effect,
-        Some(format!("{reason}, so the labels of `{axis}` are the units")),
-    ))
-}
-
-/// Writes a p value for people.
-fn shown(p: f64) -> String {
-    match p < 0.001 {
-        true => "p < 0.001".to_owned(),
-        false => format!("p = {}", significant(p, 3)),
-    }
+fn of_groups(alike: &Resemblance, groups: &[Group]) -> Result<Noted, String> {
+    let effect = group_effect(groups).map_err(|refusal| refused(alike, refusal, ""))?;
+    Ok((effect, Some(alike.note())))
 }

@@ -69,14 +69,21 @@ fn leaves(side: &Side<'_>) -> Result<BTreeMap<(String, String), Leaves>, Compare
         {
             let document = format!("{}.{output}", cell.stage);
             let value = side.json(&document, &artifact.digest)?;
-            let mut flat = Leaves::new();
-            flatten("", &value, &mut flat);
-            // Observations vary from minute to minute and are not changes of the environment.
-            flat.retain(|path, _| !path.starts_with("observations"));
-            documents.insert((cell.name(), document), flat);
+            documents.insert((cell.name(), document), leaves_of(value));
         }
     }
     Ok(documents)
+}
+
+/// Returns the leaves of a descriptor by their dotted paths.
+fn leaves_of(mut descriptor: Json) -> Leaves {
+    if let Json::Object(parts) = &mut descriptor {
+        // Observations vary from minute to minute and are not changes of the environment.
+        parts.remove("observations");
+    }
+    let mut flat = Leaves::new();
+    flatten("", &descriptor, &mut flat);
+    flat
 }
 
 fn flatten(path: &str, value: &Json, into: &mut Leaves) {
@@ -100,5 +107,30 @@ fn flatten(path: &str, value: &Json, into: &mut Leaves) {
         leaf => {
             into.insert(path.to_owned(), leaf.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn observations_are_no_leaves_and_what_is_named_alike_is_one() {
+        let descriptor = json!({
+            "observations": {"load": 0.3},
+            "observations_note": "none",
+            "facets": {"observations": 4, "gpus": ["a", "b"]},
+        });
+        let leaves = leaves_of(descriptor);
+        let paths: Vec<&str> = leaves.keys().map(String::as_str).collect();
+        let others = [
+            "facets.gpus.0",
+            "facets.gpus.1",
+            "facets.observations",
+            "observations_note",
+        ];
+        assert_eq!(paths, others);
     }
 }

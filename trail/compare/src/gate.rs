@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use contract::Better;
 use serde::Serialize;
-use statistics::{RegressionGate, Worse, holm, log_margin, permutation_tails_welch};
+use statistics::{RegressionGate, UnitEffect, holm, log_margin, mean, permutation_tails_welch};
 
 use crate::dependence::Noted;
 use crate::hints;
 use crate::requests::Requests;
-use crate::results::{Direction, Rule};
+use crate::results::{Rule, direction};
 use crate::surroundings::Unlike;
 use crate::units::{Logs, Values, effect, no_units, without_ratio};
 
@@ -49,8 +50,9 @@ pub struct GateResult {
     pub table: String,
     /// The column.
     pub column: String,
-    /// The direction that is better.
-    pub better: Direction,
+    /// The direction that is better; `None` if it is unknown.
+    #[serde(serialize_with = "direction")]
+    pub better: Option<Better>,
     /// The number of coordinates taken together.
     pub coordinates: usize,
     /// The number of units of the older study.
@@ -107,7 +109,7 @@ const SAME: &str = "both studies hold the same measurements";
 pub(crate) struct Column {
     pub(crate) table: String,
     pub(crate) name: String,
-    pub(crate) better: Direction,
+    pub(crate) better: Option<Better>,
     pub(crate) replicated: bool,
     /// Whether the tables of both studies are byte-identical.
     pub(crate) same: bool,
@@ -146,26 +148,23 @@ impl Lost {
 
 /// Judges the columns and states the smallest worsening that each would find.
 pub(crate) fn judge(columns: &[Column], rule: &Rule) -> Vec<GateResult> {
-    let shown = |c: &&Column| c.named || c.better != Direction::Unknown;
-    let judged = || columns.iter().filter(shown);
-    let mut results = decide(judged(), rule);
+    let shown = |c: &&Column| c.named || c.better.is_some();
+    let columns: Vec<&Column> = columns.iter().filter(shown).collect();
+    let (mut results, worsenings): (Vec<_>, Vec<_>) =
+        columns.iter().map(|column| one(column, rule)).unzip();
+    decide(&mut results, &columns, rule);
     let tested = results.iter().filter(|r| r.p.is_some()).count().max(1);
-    for (result, column) in results.iter_mut().zip(judged()) {
-        if column.same || result.p.is_none() {
+    for ((result, worsening), column) in results.iter_mut().zip(worsenings).zip(columns) {
+        let Some(worsening) = worsening else {
             continue;
-        }
+        };
         // One-sided: the two-sided test at twice the level, in the first step of Holm's procedure.
-        let detectable = effect_of(column).ok().map(|(effect, _)| {
-            let smallest = effect.smallest_detectable(2.0 * rule.alpha / tested as f64, POWER);
-            // The estimate must also exceed the allowed worsening.
-            let exceeds = margin(column.better, rule.threshold) + Z_OF_POWER * effect.error;
-            smallest.max(exceeds)
-        });
-        let detectable = detectable.filter(|d| d.is_finite());
+        let smallest = worsening.smallest_detectable(2.0 * rule.alpha / tested as f64, POWER);
+        // The estimate must also exceed the allowed worsening.
+        let exceeds = margin(column.better, rule.threshold) + Z_OF_POWER * worsening.error;
+        let detectable = Some(smallest.max(exceeds)).filter(|d| d.is_finite());
         result.smallest_detectable = detectable.map(|log| share(column.better, log));
-    }
-    for (result, column) in results.iter_mut().zip(judged()) {
-        if let Some(note) = column.note.as_ref().filter(|_| result.p.is_some()) {
+        if let Some(note) = &column.note {
             result.because(note);
         }
     }
@@ -174,9 +173,9 @@ pub(crate) fn judge(columns: &[Column], rule: &Rule) -> Vec<GateResult> {
 
 /// Returns how much worse a column is as a share, given the logarithm of the ratio in the worse direction: of a time, how much
 /// longer it is, and of a rate, how much of it is missing.
-fn share(better: Direction, log: f64) -> f64 {
+fn share(better: Option<Better>, log: f64) -> f64 {
     match better {
-        Direction::Higher => -(-log).exp_m1(),
+        Some(Better::Higher) => -(-log).exp_m1(),
         _ => log.exp_m1(),
     }
 }
@@ -185,26 +184,21 @@ fn share(better: Direction, log: f64) -> f64 {
 const WHOLE: f64 = 700.0;
 
 /// Returns an allowed worsening on the same scale of logarithms. A rate cannot fall by more than the whole of it.
-fn margin(better: Direction, threshold: f64) -> f64 {
+fn margin(better: Option<Better>, threshold: f64) -> f64 {
     match better {
-        Direction::Higher => (-(-threshold.min(1.0)).ln_1p()).min(WHOLE),
+        Some(Better::Higher) => (-(-threshold.min(1.0)).ln_1p()).min(WHOLE),
         _ => log_margin(threshold),
     }
 }
 
-/// Judges the columns as one family, one-sided.
-fn decide<'a>(columns: impl Iterator<Item = &'a Column>, rule: &Rule) -> Vec<GateResult> {
-    let (mut results, mut judged) = (Vec::new(), Vec::new());
-    for column in columns {
-        results.push(one(column, rule));
-        judged.push(column);
-    }
+/// Decides on the tested columns as one family, one-sided.
+fn decide(results: &mut [GateResult], columns: &[&Column], rule: &Rule) {
     let tested: Vec<usize> = (0..results.len())
         .filter(|i| results[*i].p.is_some())
         .collect();
     let raw: Vec<f64> = tested.iter().filter_map(|i| results[*i].p).collect();
     for (i, p) in tested.into_iter().zip(holm(&raw)) {
-        let (result, [older, newer]) = (&mut results[i], judged[i].lost);
+        let (result, [older, newer]) = (&mut results[i], columns[i].lost);
         result.holm_p = Some(p);
         let estimate = result.worsening.unwrap_or(f64::NAN);
         let high = result.high.unwrap_or(f64::INFINITY);
@@ -218,7 +212,7 @@ fn decide<'a>(columns: impl Iterator<Item = &'a Column>, rule: &Rule) -> Vec<Gat
             );
             result.refused(&reason, hints::CELLS);
         } else if let Some(flattered) =
-            (judged[i].flattered.as_ref()).filter(|_| high < rule.threshold)
+            (columns[i].flattered.as_ref()).filter(|_| high < rule.threshold)
         {
             let reason = format!("{flattered}, so the column cannot pass");
             result.refused(&reason, hints::REQUESTS);
@@ -245,7 +239,6 @@ fn decide<'a>(columns: impl Iterator<Item = &'a Column>, rule: &Rule) -> Vec<Gat
             result.refused(&reason, hints::MORE);
         }
     }
-    results
 }
 
 /// Returns the joint outcome of the columns. One failure fails; without any judged column, nothing passes.
@@ -263,15 +256,16 @@ pub(crate) fn outcome(results: &[GateResult]) -> Outcome {
 /// Why a column cannot be judged, and what helps.
 type Refused = (String, Option<&'static str>);
 
-/// Returns the log ratio of the newer over the older units, or the reason why it cannot be judged.
-fn effect_of(column: &Column) -> Result<Noted, Refused> {
+/// Returns the log ratio of the newer over the older units, or the reason why it cannot be judged. `logs` has the units of the
+/// column; `None` if a value has no logarithm.
+fn effect_of(column: &Column, logs: Option<&[Logs; 2]>) -> Result<Noted, Refused> {
     if let Some(empty) = &column.empty {
         return Err((empty.clone(), Some(hints::VALUES)));
     }
     if let Some(reason) = column.undirected {
         return Err((reason.to_owned(), None));
     }
-    if column.better == Direction::Unknown {
+    if column.better.is_none() {
         let reason = "no better direction is known, so nothing is a worsening";
         return Err((reason.to_owned(), Some(hints::DIRECTION)));
     }
@@ -284,7 +278,7 @@ fn effect_of(column: &Column) -> Result<Noted, Refused> {
     if column.at.is_empty() {
         return Err(nowhere(column));
     }
-    let Some([older, newer]) = units(column) else {
+    let Some([older, newer]) = logs else {
         let sides = column.at.iter().flatten();
         let values: Vec<f64> = sides
             .flat_map(|side| side.by_unit.values().copied())
@@ -293,7 +287,7 @@ fn effect_of(column: &Column) -> Result<Noted, Refused> {
     };
     if column.at.iter().any(|sides| column.is_shared(sides)) {
         let hint = hints::of_units(older.units.len().min(newer.units.len()));
-        return effect(&older, &newer).map_err(|reason| (reason, hint));
+        return effect(older, newer).map_err(|reason| (reason, hint));
     }
     let reason = "no coordinate was measured in at least half of the units of each study, so differences between coordinates \
                   cannot be told from those between units";
@@ -336,7 +330,7 @@ const SEED: u64 = 1;
 
 /// Returns the p values, from exchanging the labels of units, of "no worsening" and of "a worsening of the threshold or
 /// more"; `None` if the numbers of units are alike. Welch's t finds too much if few skewed launches are compared with many.
-fn exchanged([older, newer]: &[Logs; 2], better: Direction, rule: &Rule) -> Option<[f64; 2]> {
+fn exchanged([older, newer]: &[Logs; 2], better: Option<Better>, rule: &Rule) -> Option<[f64; 2]> {
     let (a, b) = (older.units.len(), newer.units.len());
     let (few, many) = (a.min(b), a.max(b));
     // With three against five, the smallest p of an exchange leaves nothing to find among several columns.
@@ -345,7 +339,7 @@ fn exchanged([older, newer]: &[Logs; 2], better: Direction, rule: &Rule) -> Opti
         return None;
     }
     let sign = match better {
-        Direction::Higher => -1.0,
+        Some(Better::Higher) => -1.0,
         _ => 1.0,
     };
     let worse = |units: &[f64], by: f64| units.iter().map(|v| sign * v - by).collect::<Vec<f64>>();
@@ -357,7 +351,8 @@ fn exchanged([older, newer]: &[Logs; 2], better: Direction, rule: &Rule) -> Opti
     Some([none, allowed])
 }
 
-fn one(column: &Column, rule: &Rule) -> GateResult {
+/// Returns the result of one column by itself, and the logarithm of its worsening; `None` if nothing was tested.
+fn one(column: &Column, rule: &Rule) -> (GateResult, Option<UnitEffect>) {
     let logs = units(column);
     let n = |side: usize| logs.as_ref().map_or(0, |logs| logs[side].units.len());
     let mut result = GateResult {
@@ -379,48 +374,41 @@ fn one(column: &Column, rule: &Rule) -> GateResult {
         hint: None,
     };
     if column.same && column.empty.is_none() {
-        return GateResult {
+        result = GateResult {
             worsening: Some(0.0),
             outcome: Outcome::Pass,
             reason: Some(SAME.to_owned()),
             ..result
         };
+        return (result, None);
     }
-    match effect_of(column) {
+    let (effect, note) = match effect_of(column, logs.as_ref()) {
+        Ok(noted) => noted,
         Err((reason, hint)) => {
-            result.reason = Some(reason);
-            result.hint = hint;
+            (result.reason, result.hint) = (Some(reason), hint);
+            return (result, None);
         }
-        Ok((effect, note)) => {
-            result.reason = note;
-            let exchanged = logs
-                .as_ref()
-                .and_then(|logs| exchanged(logs, column.better, rule));
-            let gate = RegressionGate {
-                worse: match column.better {
-                    Direction::Higher => Worse::Lower,
-                    _ => Worse::Higher,
-                },
-                allowed: margin(column.better, rule.threshold),
-                fails_above: 0.0,
-                alpha: rule.alpha,
-            };
-            let regression = effect.regression(&gate);
-            let worse = match column.better {
-                Direction::Higher => -effect.mean,
-                _ => effect.mean,
-            };
-            result.worsening = Some(share(column.better, worse));
-            result.low = Some(share(column.better, regression.worsening.low));
-            result.high = Some(share(column.better, regression.worsening.high));
-            result.p = Some(match exchanged {
-                Some([worse, _]) => regression.p_worse.max(worse),
-                None => regression.p_worse,
-            });
-            result.exchanged = exchanged.map(|[_, allowed]| allowed);
-        }
-    }
-    result
+    };
+    result.reason = note;
+    let exchanged = logs.and_then(|logs| exchanged(&logs, column.better, rule));
+    let worsening = match column.better {
+        Some(Better::Higher) => effect.negated(),
+        _ => effect,
+    };
+    let regression = worsening.regression(&RegressionGate {
+        allowed: margin(column.better, rule.threshold),
+        fails_above: 0.0,
+        alpha: rule.alpha,
+    });
+    result.worsening = Some(share(column.better, worsening.mean));
+    result.low = Some(share(column.better, regression.worsening.low));
+    result.high = Some(share(column.better, regression.worsening.high));
+    result.p = Some(match exchanged {
+        Some([worse, _]) => regression.p_worse.max(worse),
+        None => regression.p_worse,
+    });
+    result.exchanged = exchanged.map(|[_, allowed]| allowed);
+    (result, Some(worsening))
 }
 
 /// Returns one value per unit of each side: the mean of its logarithms over the coordinates that most units have. Each
@@ -432,8 +420,8 @@ fn units(column: &Column) -> Option<[Logs; 2]> {
     let mut centres = Vec::new();
     for sides in &shared {
         let logs = [sides[0].logs()?, sides[1].logs()?];
-        let centre = |logs: &BTreeMap<&str, f64>| logs.values().sum::<f64>() / logs.len() as f64;
-        let base = f64::midpoint(centre(&logs[0]), centre(&logs[1]));
+        let centre = |logs: &BTreeMap<&str, f64>| mean(&logs.values().copied().collect::<Vec<_>>());
+        let base = f64::midpoint(centre(&logs[0])?, centre(&logs[1])?);
         centres.push(base);
         for (apart, logs) in apart.iter_mut().zip(logs) {
             for (unit, log) in logs {
@@ -441,21 +429,23 @@ fn units(column: &Column) -> Option<[Logs; 2]> {
             }
         }
     }
-    let all = centres.iter().sum::<f64>() / centres.len().max(1) as f64;
-    let mean = |values: Vec<f64>| all + values.iter().sum::<f64>() / values.len() as f64;
+    let all = mean(&centres).unwrap_or(0.0);
     // The rounding of a mean over coordinates.
     let rounding = [0, 1].map(|side| {
         let variance = shared.iter().map(|sides| sides[side].rounding().powi(2));
         variance.sum::<f64>().sqrt() / shared.len().max(1) as f64
     });
-    let side = |units: BTreeMap<&str, Vec<f64>>, study: usize| Logs {
-        labels: units.keys().map(|label| (*label).to_owned()).collect(),
-        units: units.into_values().map(mean).collect(),
-        rounding: rounding[study],
-        requests: column.requests.map(|requests| requests[study]),
+    let side = |units: BTreeMap<&str, Vec<f64>>, study: usize| {
+        let values = units.values().map(|values| Some(all + mean(values)?));
+        Some(Logs {
+            labels: units.keys().map(|label| (*label).to_owned()).collect(),
+            units: values.collect::<Option<_>>()?,
+            rounding: rounding[study],
+            requests: column.requests.map(|requests| requests[study]),
+        })
     };
     let [older, newer] = apart;
-    Some([side(older, 0), side(newer, 1)])
+    Some([side(older, 0)?, side(newer, 1)?])
 }
 
 #[cfg(test)]

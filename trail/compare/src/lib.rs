@@ -28,7 +28,7 @@ pub use documents::DocumentChange;
 pub use gate::{GateResult, Outcome};
 pub use numbers::NumberChange;
 pub use recipes::{CellChange, RecipeChange};
-pub use results::{ChangeVerdict, Direction, ResultChange, Rule, Test, USUAL};
+pub use results::{ChangeVerdict, ResultChange, Rule, Test, USUAL};
 pub use side::{CompareError, Side};
 pub use tables::VerdictChange;
 

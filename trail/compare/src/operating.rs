@@ -2,10 +2,11 @@
 //! Designs are data, and every pair of studies follows from its number, so the counts are reproducible.
 //! `cargo bench -p compare --bench gate` prints them.
 
+use contract::Better;
 use statistics::Noise;
 
 use crate::gate::{Column, Lost, Outcome, judge, outcome};
-use crate::results::{Direction, Rule};
+use crate::results::Rule;
 use crate::units::Values;
 
 /// The cells that a study has.
@@ -355,7 +356,7 @@ impl Pair {
         Column {
             table: "cells".to_owned(),
             name: "ttft_ms_p50".to_owned(),
-            better: Direction::Lower,
+            better: Some(Better::Lower),
             replicated: true,
             same: false,
             unlike: None,

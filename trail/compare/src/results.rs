@@ -7,7 +7,7 @@ use contract::Better;
 use contract::uneven::{counts_of, unlike_counts};
 use pipeline::Json;
 use pipeline::place::{CellName, cell_text};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use statistics::{Continuity, Sample, cliffs_delta, holm, mann_whitney_u, tarone_family};
 
 use crate::gate::{Column, Lost};
@@ -72,18 +72,6 @@ pub const USUAL: [&str; 5] = [
     "e2e_latency_ms_p50",
 ];
 
-/// The direction that is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
-    /// Higher values are better: rates.
-    Higher,
-    /// Lower values are better: times, energy, errors.
-    Lower,
-    /// The better direction is unknown.
-    Unknown,
-}
-
 /// The verdict on a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -138,8 +126,9 @@ pub struct ResultChange {
     pub p: Option<f64>,
     /// The same after Holm's correction over all tested results.
     pub holm_p: Option<f64>,
-    /// The direction that is better.
-    pub better: Direction,
+    /// The direction that is better; `None` if it is unknown.
+    #[serde(serialize_with = "direction")]
+    pub better: Option<Better>,
     /// Whether the test finds the newer study higher, whatever the means say; `None` if the test is impossible.
     #[serde(skip)]
     pub(crate) rises: Option<bool>,
@@ -153,6 +142,19 @@ pub struct ResultChange {
     pub verdict: ChangeVerdict,
     /// The reason why it is undecidable.
     pub reason: Option<String>,
+}
+
+/// Writes which values are better: `higher`, `lower`, or `unknown`.
+#[expect(
+    clippy::ref_option,
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes the field by reference"
+)]
+pub(crate) fn direction<S: Serializer>(
+    better: &Option<Better>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(better.map_or("unknown", Better::word))
 }
 
 /// What two studies have in common.
@@ -271,7 +273,8 @@ fn table_changes(
         };
         let mut whole = Column {
             table: name.to_owned(),
-            better: direction(&column, unit.as_deref(), undirected),
+            // A rate of answers that follows another offered load has no better direction.
+            better: Better::of(&column, unit.as_deref()).filter(|_| undirected.is_none()),
             undirected,
             name: column.clone(),
             replicated: !axes.units.is_empty(),
@@ -540,14 +543,16 @@ fn judge(results: &mut [ResultChange], rule: &Rule) {
         result.verdict = match (result.better, rises) {
             _ if !large || p > rule.alpha => ChangeVerdict::NoEvidence,
             _ if opposed => ChangeVerdict::Undecidable,
-            (Direction::Unknown, _) | (Direction::Higher, true) | (Direction::Lower, false)
+            (None, _) | (Some(Better::Higher), true) | (Some(Better::Lower), false)
                 if result.flattered.is_some() =>
             {
                 result.reason.clone_from(&result.flattered);
                 ChangeVerdict::Undecidable
             }
-            (Direction::Unknown, _) => ChangeVerdict::Changed,
-            (Direction::Higher, true) | (Direction::Lower, false) => ChangeVerdict::Improvement,
+            (None, _) => ChangeVerdict::Changed,
+            (Some(Better::Higher), true) | (Some(Better::Lower), false) => {
+                ChangeVerdict::Improvement
+            }
             _ => ChangeVerdict::Regression,
         };
     }
@@ -563,15 +568,6 @@ fn opposed_words(rises: bool) -> String {
     format!(
         "the newer study has the {mean} mean because of a few units, and the test finds it {most}: look at those units"
     )
-}
-
-/// Returns the direction that is better. A rate of answers that follows another offered load has none.
-fn direction(column: &str, unit: Option<&str>, undirected: Option<&str>) -> Direction {
-    match Better::of(column, unit).filter(|_| undirected.is_none()) {
-        Some(Better::Higher) => Direction::Higher,
-        Some(Better::Lower) => Direction::Lower,
-        None => Direction::Unknown,
-    }
 }
 
 #[cfg(test)]

@@ -6,13 +6,14 @@ mod offered;
 use std::collections::BTreeMap;
 
 use artifacts::{Column, Digest, Scalar, Store, Table};
+use contract::Better;
 use pipeline::key::Recipe;
 use pipeline::lock::{Lock, LockCell, LockClass, LockStage};
 use pipeline::record::{Build, RECORD_FORMAT, Record};
 use pipeline::{Artifact, CellStatus, Coordinates, Json, Media};
 use serde_json::json;
 
-use crate::{ChangeVerdict, Direction, Outcome, Rule, Side, Test, compare};
+use crate::{ChangeVerdict, Outcome, Rule, Side, Test, compare};
 
 /// A study of one server, two concurrencies and several repetitions.
 struct Study {
@@ -153,6 +154,7 @@ fn cell(
         build: Build::default(),
         environment: Vec::new(),
         claims: Default::default(),
+        claim_tests: Default::default(),
         files: Default::default(),
         recipe,
         outputs,
@@ -379,7 +381,7 @@ fn a_slower_study_is_a_regression_at_the_coordinate_it_is_slower_at() {
     assert!(
         back.results
             .iter()
-            .any(|r| r.verdict == ChangeVerdict::Improvement && r.better == Direction::Higher)
+            .any(|r| r.verdict == ChangeVerdict::Improvement && r.better == Some(Better::Higher))
     );
 }
 
@@ -395,7 +397,7 @@ fn longer_waits_are_worse_and_shorter_ones_better() {
         comparison
             .results
             .iter()
-            .all(|r| r.column != "ttft_ms_p50" || r.better == Direction::Lower)
+            .all(|r| r.column != "ttft_ms_p50" || r.better == Some(Better::Lower))
     );
     assert_eq!(comparison.outcome(), Outcome::Fail);
 }

@@ -10,7 +10,7 @@ use contract::NotReplicated;
 use pipeline::Coordinates;
 use pipeline::design::BLOCK;
 use statistics::{
-    LEAST_UNITS, Sample, Spread, UnitEffect, rounding_of_logs, share_interval, student_critical,
+    LEAST_UNITS, UnitEffect, mean, rounding_of_logs, share_interval, student_critical,
     student_two_sided, unit_effect_rounded,
 };
 
@@ -85,7 +85,7 @@ impl Axes {
         let averaged = |units: BTreeMap<String, Vec<f64>>| Values {
             by_unit: units
                 .into_iter()
-                .filter_map(|(unit, values)| Some((unit, mean(values)?)))
+                .filter_map(|(unit, values)| Some((unit, mean(&values)?)))
                 .collect(),
         };
         by_unit
@@ -181,7 +181,7 @@ impl Values {
     }
 
     pub(crate) fn mean(&self) -> Option<f64> {
-        mean(self.by_unit.values().copied().collect())
+        mean(&self.by_unit.values().copied().collect::<Vec<_>>())
     }
 
     /// Returns the spread that rounding alone gives to the logarithm of one unit's value.
@@ -197,10 +197,6 @@ impl Values {
             .map(|(unit, value)| Some((unit.as_str(), log(*value)?)))
             .collect()
     }
-}
-
-fn mean(values: Vec<f64>) -> Option<f64> {
-    Sample::new(values).ok().map(|sample| sample.mean())
 }
 
 /// Explains why values of a column cannot be compared: `diff` compares ratios.
@@ -254,7 +250,6 @@ fn of_requests(logs: &Logs) -> Option<UnitEffect> {
         n,
         mean,
         sd: error * (n as f64).sqrt(),
-        spread: Spread::WithRounding,
         error,
         df,
         t,

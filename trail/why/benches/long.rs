@@ -219,6 +219,7 @@ fn record(
         build: Build::default(),
         environment: Vec::new(),
         claims: BTreeMap::new(),
+        claim_tests: BTreeMap::new(),
         files: BTreeMap::new(),
         recipe,
     };

@@ -5,8 +5,9 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use artifacts::{Digest, StoreError};
+use artifacts::{Digest, StoreError, counted};
 use contract::TraceSource;
+use pipeline::place::cell_text;
 use pipeline::record::outputs_text;
 use pipeline::{Artifact, file_of_output};
 use serde::Serialize;
@@ -14,7 +15,7 @@ use serde::Serialize;
 use crate::check::{Format, check, text};
 use crate::document::Document;
 use crate::error::TrailError;
-use crate::provenance::{Holder, Provenance};
+use crate::provenance::Provenance;
 use crate::statement::{Again, Judge, judge_again, statements, values};
 
 /// A problem that an audit found.
@@ -205,14 +206,15 @@ fn beside(document: &Document, provenance: &Provenance<'_>, record: &Digest, aud
             continue;
         }
         let path = file_of_output(&document.path, name, artifact.media);
+        let file = path.file_name().unwrap_or_default().display();
         match artifacts::regular::read(&path) {
             Ok(bytes) if Digest::of(&bytes) == artifact.digest => {}
             Ok(_) => audit.complain(format!(
-                "{name} was edited: the lock has {}",
+                "{file} was edited: the lock has {}",
                 artifact.digest.short()
             )),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                audit.complain(format!("{name} is missing next to the report"));
+                audit.complain(format!("{file} is missing next to the report"));
             }
             Err(e) => audit.complain(format!("{}: {e}", path.display())),
         }
@@ -230,7 +232,7 @@ fn lock_agrees(provenance: &Provenance<'_>, report: &Digest, audit: &mut Audit) 
             else {
                 continue;
             };
-            let cell = pipeline::place::cell_text(&stage.name, &line.coordinates);
+            let cell = cell_text(&stage.name, &line.coordinates);
             if line.key.is_some_and(|key| key != record.key) {
                 audit.complain(format!(
                     "the lock was edited: its key of {cell} differs from the record's"
@@ -279,8 +281,8 @@ fn edited(now: &str, then: &str) -> String {
     let (now, then): (Vec<&str>, Vec<&str>) = (now.lines().collect(), then.lines().collect());
     if now.len() != then.len() {
         return format!(
-            " (it has {} lines, but {} were rendered)",
-            now.len(),
+            " (it has {}, but {} were rendered)",
+            counted(now.len(), "line"),
             then.len()
         );
     }
@@ -318,11 +320,7 @@ fn hash_all(
     for digest in records {
         match provenance.reader.record(&digest) {
             Ok(record) => {
-                let cell = Holder {
-                    digest,
-                    record: record.clone(),
-                }
-                .cell();
+                let cell = cell_text(&record.stage, &record.coordinates.to_string());
                 let inputs = record
                     .recipe
                     .inputs
@@ -365,7 +363,7 @@ fn hash_all(
 fn read_earlier(provenance: &Provenance<'_>, left_out: &BTreeSet<Digest>, audit: &mut Audit) {
     for stage in &provenance.lock.stages {
         for line in &stage.cells {
-            let cell = pipeline::place::cell_text(&stage.name, &line.coordinates);
+            let cell = cell_text(&stage.name, &line.coordinates);
             for earlier in &line.earlier {
                 if left_out.contains(&earlier.record) {
                     audit.left_out += 1;
@@ -399,17 +397,16 @@ impl fmt::Display for Audit {
             // A text of others cannot begin a line, which could pretend to be a verdict.
             writeln!(f, "{}", line.replace('\n', "\\n"))?;
         }
-        let numbers = self.numbers;
-        let s = if numbers == 1 { "" } else { "s" };
+        let numbers = counted(self.numbers, "number");
         writeln!(
             f,
-            "{numbers} number{s}, {} traced, {} verified",
+            "{numbers}, {} traced, {} verified",
             self.traced, self.verified
         )?;
         if self.statements > 0 {
-            let s = if self.statements == 1 { "" } else { "s" };
+            let statements = counted(self.statements, "statement");
             let holds = if self.hold == 1 { "holds" } else { "hold" };
-            write!(f, "{} statement{s}, {} {holds}", self.statements, self.hold)?;
+            write!(f, "{statements}, {} {holds}", self.hold)?;
             match self.not_judged {
                 0 => writeln!(f)?,
                 1 => writeln!(f, ", 1 rests on a declared reason or the ledger")?,

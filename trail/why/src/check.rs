@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use artifacts::{Digest, Scalar, at_path};
+use artifacts::{Digest, Scalar, at_path, counted};
 use contract::TraceSource;
 use pipeline::Json;
 use pipeline::stage::MissingCell;
@@ -171,9 +171,9 @@ fn table_value(provenance: &Provenance<'_>, number: &Number) -> Result<Scalar, S
     let table = provenance.reader.table(&artifact).map_err(text)?;
     if row >= table.rows() {
         return Err(format!(
-            "{} has {} rows and no row {row}",
+            "{} has {} and no row {row}",
             artifact.short(),
-            table.rows()
+            counted(table.rows(), "row")
         ));
     }
     // A cell's coordinates count as columns of its tables.
@@ -264,7 +264,7 @@ fn same_value(number: &Number, value: &Scalar) -> Result<(), String> {
         (_, None) => false,
         (value, Some(written)) => value.to_string() == *written,
     };
-    let (written, place) = (number.value.as_deref().unwrap_or("null"), place(number));
+    let (written, place) = (number.value.as_deref().unwrap_or("null"), read_from(number));
     if holds {
         Ok(())
     } else {
@@ -307,11 +307,12 @@ fn is_text(number: &Number, rendered: &str) -> Result<(), String> {
     }
     Err(format!(
         "the value of {} renders as `{rendered}`",
-        place(number)
+        read_from(number)
     ))
 }
 
-fn place(number: &Number) -> String {
+/// Names what the trace says that a number was read from.
+fn read_from(number: &Number) -> String {
     let (stage, output) = (
         number.stage.as_deref().unwrap_or_default(),
         number.output.as_deref(),
@@ -344,7 +345,7 @@ fn json_value(
             return Err(format!(
                 "the trace has {}, but {} has {value}",
                 number.value.as_deref().unwrap_or("null"),
-                place(number)
+                read_from(number)
             ));
         }
         return list(number, items, format);

@@ -1,7 +1,7 @@
 //! Explains why a report prints a number: the number, its table, the rows it was made from, and the evidence behind
 //! them.
 
-use artifacts::{Digest, Scalar};
+use artifacts::{Digest, Scalar, counted};
 use contract::TraceSource;
 use pipeline::place::{Condition, cell_text};
 use pipeline::stage::{Coordinates, MissingCell};
@@ -138,7 +138,7 @@ pub fn why_value(
     if row >= table.rows() {
         return Err(nothing(
             format!("{cell}.{output} has no row {row}"),
-            &format!("it has {} rows, from 0", table.rows()),
+            &format!("it has {}, from 0", counted(table.rows(), "row")),
         ));
     }
     let value = table
@@ -205,7 +205,7 @@ fn explain(
             artifact.short()
         ));
     }
-    answer.place = Some(place(provenance, number, artifact, holder.as_ref())?);
+    answer.place = Some(table_place(provenance, number, artifact, holder.as_ref())?);
     answer.see.push(match number.row {
         Some(row) => show(
             &artifact,
@@ -250,7 +250,9 @@ fn descend(
     };
     let rows = match number.row {
         Some(row) => vec![row],
-        None if number.source == TraceSource::Count => counted(provenance, number, holder, output)?,
+        None if number.source == TraceSource::Count => {
+            rows_of_count(provenance, number, holder, output)?
+        }
         None => return Ok(()),
     };
     let spans = lineage::joined(rows.iter().map(|row| RowRange {
@@ -333,7 +335,7 @@ fn below(
 }
 
 /// Returns the rows behind a count.
-fn counted(
+fn rows_of_count(
     provenance: &Provenance<'_>,
     number: &Number,
     holder: &Holder,
@@ -355,10 +357,7 @@ fn inputs(holder: &Holder) -> String {
         .recipe
         .inputs
         .iter()
-        .map(|input| match input.cells.len() {
-            1 => format!("1 cell of {}", input.stage),
-            n => format!("{n} cells of {}", input.stage),
-        })
+        .map(|input| format!("{} of {}", counted(input.cells.len(), "cell"), input.stage))
         .collect();
     match read.is_empty() {
         true => "which reads no other stage".to_owned(),
@@ -369,7 +368,8 @@ fn inputs(holder: &Holder) -> String {
     }
 }
 
-fn place(
+/// Returns the table or document that holds a number, with its notes.
+fn table_place(
     provenance: &Provenance<'_>,
     number: &Number,
     artifact: Digest,

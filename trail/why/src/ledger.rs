@@ -1,6 +1,7 @@
 //! The part of the ledger of planned cells that the lock holds: the stages, and the status of each cell.
 
 use artifacts::Scalar;
+use pipeline::CellStatus;
 use pipeline::lock::{Lock, LockCell, LockClass, LockStage};
 use pipeline::place::Condition;
 
@@ -19,16 +20,17 @@ pub(crate) fn value(lock: &Lock, number: &Number) -> Option<Scalar> {
     let names = number.row_key.as_ref()?.labels("stage")?;
     let is_named = |s: &&LockStage| names.iter().any(|n| n.as_str() == Some(&s.name));
     let stage = stages(lock).find(is_named)?;
-    let words = || stage.cells.iter().map(|c| c.status.word());
-    let count =
-        match number.column.as_deref()? {
-            "stage" => return Some(Scalar::Text(stage.name.clone())),
-            "cells" => stage.cells.len(),
-            "not_ok" => words().filter(|w| !matches!(*w, "ok" | "excluded")).count(),
-            status @ ("ok" | "failed" | "hung" | "timeout" | "skipped" | "excluded"
-            | "interrupted") => words().filter(|w| *w == status).count(),
-            _ => return None,
-        };
+    let statuses = || stage.cells.iter().map(|c| c.status);
+    let is_trouble = |s: &CellStatus| !matches!(s, CellStatus::Ok | CellStatus::Excluded);
+    let count = match number.column.as_deref()? {
+        "stage" => return Some(Scalar::Text(stage.name.clone())),
+        "cells" => stage.cells.len(),
+        "not_ok" => statuses().filter(is_trouble).count(),
+        column => {
+            let status = CellStatus::parse(column)?;
+            statuses().filter(|s| *s == status).count()
+        }
+    };
     i64::try_from(count).ok().map(Scalar::Int)
 }
 

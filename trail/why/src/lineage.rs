@@ -120,12 +120,12 @@ impl RawRows {
 
 /// Raw sources in the order of first use, with each output of a cell once.
 #[derive(Default)]
-struct Found<'a> {
+struct Merged<'a> {
     raw: Vec<RawRows>,
     places: HashMap<(&'a str, &'a str, &'a str, Digest), usize>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> Merged<'a> {
     fn add(&mut self, raw: &'a RawRows) {
         let output = (&*raw.stage, &*raw.coordinates, &*raw.output, raw.artifact);
         match self.places.get(&output) {
@@ -141,7 +141,7 @@ impl<'a> Found<'a> {
 impl TableRows {
     /// Returns every raw source below, merged by output.
     pub fn raw(&self) -> Vec<RawRows> {
-        let mut collected = Found::default();
+        let mut collected = Merged::default();
         self.collect(&mut collected);
         for raw in &mut collected.raw {
             raw.spans = joined(raw.spans.iter().copied());
@@ -150,7 +150,7 @@ impl TableRows {
         collected.raw
     }
 
-    fn collect<'a>(&'a self, collected: &mut Found<'a>) {
+    fn collect<'a>(&'a self, collected: &mut Merged<'a>) {
         for source in &self.sources {
             match source {
                 MadeOf::Table(table) => table.collect(collected),

@@ -1,6 +1,6 @@
 //! Finds the lock that a report belongs to, and the cell that made an artifact.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -60,6 +60,12 @@ pub struct Provenance<'store> {
     /// Problems during the search.
     pub doubts: Vec<String>,
     pub(crate) reader: Reader<'store>,
+    kept: Kept,
+}
+
+/// What was read or followed once.
+#[derive(Debug, Default)]
+struct Kept {
     /// The record of the first cell that has an artifact among its outputs, by stage.
     holders: RefCell<BTreeMap<String, Rc<HashMap<Digest, Digest>>>>,
     /// The records by cell.
@@ -68,7 +74,6 @@ pub struct Provenance<'store> {
     judges: RefCell<Option<Rc<[Judge]>>>,
     /// The sources of the last requested rows, because a report prints several numbers of a row in sequence.
     descent: RefCell<Option<(DescentPlace, Rc<Descent>)>>,
-    descents: Cell<usize>,
 }
 
 /// The record of a table's cell, the output, and rows of the output.
@@ -120,11 +125,7 @@ impl<'store> Provenance<'store> {
             seal: None,
             doubts,
             reader,
-            holders: RefCell::default(),
-            places: RefCell::default(),
-            judges: RefCell::default(),
-            descent: RefCell::default(),
-            descents: Cell::default(),
+            kept: Kept::default(),
         };
         if let Some((i, seal)) = best {
             let (path, lock) = read.swap_remove(i);
@@ -150,10 +151,7 @@ impl<'store> Provenance<'store> {
         let mut provenance = none;
         for (path, lock) in read {
             provenance.lock = lock;
-            provenance.holders.take();
-            provenance.places.take();
-            provenance.judges.take();
-            provenance.descent.take();
+            provenance.kept = Kept::default();
             if let Ok(Some(_)) = provenance.holder(named) {
                 provenance.file = Some(path);
                 return provenance;
@@ -161,11 +159,7 @@ impl<'store> Provenance<'store> {
         }
         Self {
             lock: Lock::default(),
-            holders: RefCell::default(),
-            places: RefCell::default(),
-            judges: RefCell::default(),
-            descent: RefCell::default(),
-            descents: Cell::default(),
+            kept: Kept::default(),
             ..provenance
         }
     }
@@ -181,11 +175,7 @@ impl<'store> Provenance<'store> {
             seal: None,
             doubts: Vec::new(),
             reader: Reader::new(store),
-            holders: RefCell::default(),
-            places: RefCell::default(),
-            judges: RefCell::default(),
-            descent: RefCell::default(),
-            descents: Cell::default(),
+            kept: Kept::default(),
         })
     }
 
@@ -204,14 +194,13 @@ impl<'store> Provenance<'store> {
             .flat_map(|s| &s.cells)
             .filter(|c| c.outputs.is_some())
             .filter_map(|c| c.record);
-        records
-            .map(|digest| {
-                Ok(Holder {
-                    digest,
-                    record: self.reader.record(&digest)?,
-                })
-            })
-            .collect()
+        records.map(|digest| self.holder_of(digest)).collect()
+    }
+
+    /// Returns the cell of a record.
+    fn holder_of(&self, digest: Digest) -> Result<Holder, TrailError> {
+        let record = self.reader.record(&digest)?;
+        Ok(Holder { digest, record })
     }
 
     /// Returns the cell that a number was read from. Returns `None` if the lock does not have the cell, or if the cell
@@ -236,11 +225,7 @@ impl<'store> Provenance<'store> {
         }
         // The report itself made this table.
         if let Some(seal) = &self.seal {
-            let record = self.reader.record(&seal.record)?;
-            let own = Holder {
-                digest: seal.record,
-                record,
-            };
+            let own = self.holder_of(seal.record)?;
             if own.record.stage == *stage && has(&own) {
                 return Ok(Some(own));
             }
@@ -250,7 +235,7 @@ impl<'store> Provenance<'store> {
 
     /// Returns any cell of a stage that has an artifact among its outputs.
     fn some_holder(&self, stage: &str, artifact: &Digest) -> Result<Option<Holder>, TrailError> {
-        let kept = self.holders.borrow().get(stage).cloned();
+        let kept = self.kept.holders.borrow().get(stage).cloned();
         let holders = match kept {
             Some(holders) => holders,
             None => {
@@ -261,19 +246,15 @@ impl<'store> Provenance<'store> {
                     }
                 }
                 let holders = Rc::new(holders);
-                self.holders
+                self.kept
+                    .holders
                     .borrow_mut()
                     .insert(stage.to_owned(), holders.clone());
                 holders
             }
         };
-        let Some(digest) = holders.get(artifact).copied() else {
-            return Ok(None);
-        };
-        Ok(Some(Holder {
-            digest,
-            record: self.reader.record(&digest)?,
-        }))
+        let digest = holders.get(artifact).copied();
+        digest.map(|digest| self.holder_of(digest)).transpose()
     }
 
     /// Returns the cell with these coordinates, if the lock has its record.
@@ -281,7 +262,7 @@ impl<'store> Provenance<'store> {
     /// # Errors
     /// If the record cannot be read.
     pub fn at(&self, stage: &str, coordinates: &str) -> Result<Option<Holder>, TrailError> {
-        let kept = self.places.borrow().clone();
+        let kept = self.kept.places.borrow().clone();
         let places = kept.unwrap_or_else(|| {
             let stages = self.lock.stages.iter();
             let cells = stages.flat_map(|s| s.cells.iter().map(move |c| (s, c)));
@@ -289,16 +270,11 @@ impl<'store> Provenance<'store> {
                 Some((cell_text(&s.name, &c.coordinates), c.record?))
             };
             let places: Rc<HashMap<String, Digest>> = Rc::new(cells.filter_map(place).collect());
-            self.places.replace(Some(places.clone()));
+            self.kept.places.replace(Some(places.clone()));
             places
         });
-        let Some(digest) = places.get(&cell_text(stage, coordinates)).copied() else {
-            return Ok(None);
-        };
-        Ok(Some(Holder {
-            digest,
-            record: self.reader.record(&digest)?,
-        }))
+        let digest = places.get(&cell_text(stage, coordinates)).copied();
+        digest.map(|digest| self.holder_of(digest)).transpose()
     }
 
     /// Returns the sources of rows of an output. Follows the rows unless they are the last requested ones.
@@ -313,20 +289,13 @@ impl<'store> Provenance<'store> {
         let is_same = |(place, _): &&(DescentPlace, Rc<Descent>)| {
             place.0 == record && place.1 == output && place.2 == spans
         };
-        if let Some((_, descent)) = self.descent.borrow().as_ref().filter(is_same) {
+        if let Some((_, descent)) = self.kept.descent.borrow().as_ref().filter(is_same) {
             return Ok(descent.clone());
         }
         let descent = Rc::new(follow()?);
-        self.descents.set(self.descents.get() + 1);
         let place = (record, output.to_owned(), spans.to_vec());
-        self.descent.replace(Some((place, descent.clone())));
+        self.kept.descent.replace(Some((place, descent.clone())));
         Ok(descent)
-    }
-
-    /// Returns how many times rows were followed.
-    #[cfg(test)]
-    pub(crate) fn descents(&self) -> usize {
-        self.descents.get()
     }
 
     /// Returns the study's tables of gates about any of these cells, which are given as stage and coordinates.
@@ -334,12 +303,12 @@ impl<'store> Provenance<'store> {
     /// # Errors
     /// If a record cannot be read.
     pub(crate) fn gates_of(&self, places: &[(&str, &str)]) -> Result<Vec<Digest>, TrailError> {
-        let kept = self.judges.borrow().clone();
+        let kept = self.kept.judges.borrow().clone();
         let judges = match kept {
             Some(judges) => judges,
             None => {
                 let judges: Rc<[Judge]> = self.judges()?.into();
-                self.judges.replace(Some(judges.clone()));
+                self.kept.judges.replace(Some(judges.clone()));
                 judges
             }
         };

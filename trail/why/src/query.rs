@@ -142,8 +142,8 @@ fn nothing(document: &Document, query: &Query) -> TrailError {
             near.retain(|n| is_near(n, &wanted));
             match near.is_empty() {
                 true => format!(
-                    "it has {} traced numbers; give a line: {file}:LINE",
-                    document.numbers.len()
+                    "it has {}; give a line: {file}:LINE",
+                    counted(document.numbers.len(), "traced number")
                 ),
                 false => format!("the nearest are {}", listed(&near)),
             }

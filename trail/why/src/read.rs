@@ -1,10 +1,10 @@
 //! Reads artifacts once: fetches each, checks its digest, and keeps it while it is needed.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use artifacts::{ColumnReader, Digest, Store, Table};
+use artifacts::{ColumnReader, Digest, Store, Table, counted};
 use contract::Lineage;
 use pipeline::place::Condition;
 use pipeline::record::Record;
@@ -35,7 +35,6 @@ pub(crate) struct Reader<'store> {
     records: RefCell<HashMap<Digest, Rc<Record>>>,
     indexes: RefCell<HashMap<TableColumns, Rc<Index>>>,
     missing: RefCell<HashMap<Digest, Rc<[MissingCell]>>>,
-    visited: Cell<usize>,
 }
 
 impl<'store> Reader<'store> {
@@ -50,7 +49,6 @@ impl<'store> Reader<'store> {
             records: RefCell::default(),
             indexes: RefCell::default(),
             missing: RefCell::default(),
-            visited: Cell::new(0),
         }
     }
 
@@ -74,20 +72,17 @@ impl<'store> Reader<'store> {
                 let index = Index::new(&table, &key.1);
                 let index =
                     Rc::new(index.map_err(|e| TrailError::Artifact(*digest, e.to_string()))?);
-                self.visited.set(self.visited.get() + table.rows());
                 self.indexes.borrow_mut().insert(key, index.clone());
                 index
             }
         };
-        let rows = index.rows(&condition);
-        self.visited.set(self.visited.get() + rows.len());
-        Ok(rows)
+        Ok(index.rows(&condition))
     }
 
-    /// Returns the number of rows visited to evaluate conditions.
+    /// Returns how many times all rows of a table were read to evaluate conditions.
     #[cfg(test)]
-    pub(crate) fn visited(&self) -> usize {
-        self.visited.get()
+    pub(crate) fn indexed(&self) -> usize {
+        self.indexes.borrow().len()
     }
 
     /// Reads bytes and checks them against the digest and against what records say about them.
@@ -106,14 +101,20 @@ impl<'store> Reader<'store> {
         for artifact in said {
             let bytes = artifact.bytes;
             if bytes != length {
-                let what = format!("it has {length} bytes, but its record says {bytes}");
+                let what = format!(
+                    "it has {}, but its record says {bytes}",
+                    counted(length, "byte")
+                );
                 return Err(wrong(what));
             }
             let said = artifact.rows.filter(|_| is_table(&artifact));
             if let (Some(said), Some(rows)) = (said, rows)
                 && said != rows
             {
-                let what = format!("it has {rows} rows, but its record says {said}");
+                let what = format!(
+                    "it has {}, but its record says {said}",
+                    counted(rows, "row")
+                );
                 return Err(wrong(what));
             }
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use artifacts::counted;
+use artifacts::json::plain;
 use contract::TraceSource;
 use pipeline::Json;
 
@@ -384,7 +385,7 @@ fn write_server(f: &mut fmt::Formatter<'_>, server: &Server) -> fmt::Result {
     if !settings.is_empty() {
         writeln!(f, "       {settings}")?;
     }
-    let facet = |name: &str| server.facets.get(name).filter(|v| !v.is_null()).map(shown);
+    let facet = |name: &str| server.facets.get(name).filter(|v| !v.is_null()).map(plain);
     let mut host: Vec<String> = ["os", "arch", "cpu_model"]
         .iter()
         .filter_map(|name| facet(name))
@@ -394,7 +395,7 @@ fn write_server(f: &mut fmt::Formatter<'_>, server: &Server) -> fmt::Result {
     if let Some(Json::Array(gpus)) = server.facets.get("gpus")
         && !gpus.is_empty()
     {
-        host.push(gpus.iter().map(shown).collect::<Vec<_>>().join(" + "));
+        host.push(gpus.iter().map(plain).collect::<Vec<_>>().join(" + "));
     }
     let environment = server
         .environment
@@ -408,29 +409,22 @@ fn pairs(json: &Json) -> String {
         return String::new();
     };
     map.iter()
-        .map(|(name, value)| format!("{name}={}", shown(value)))
+        .map(|(name, value)| format!("{name}={}", plain(value)))
         .collect::<Vec<_>>()
         .join(", ")
 }
 
-fn shown(json: &Json) -> String {
-    json.as_str()
-        .map_or_else(|| json.to_string(), str::to_owned)
-}
-
 fn rows_text(spans: &[RowRange]) -> String {
     let rows = crate::lineage::count(spans);
-    let word = if rows == 1 { "row" } else { "rows" };
     let mut places: Vec<String> = spans.iter().take(SHOWN).map(span_text).collect();
     if spans.len() > SHOWN {
         places.push(format!("and {}", counted(spans.len() - SHOWN, "more span")));
     }
-    let total = if rows > 1 {
-        format!(": {rows} rows")
-    } else {
-        String::new()
-    };
-    format!("{word} {}{total}", places.join(", "))
+    let places = places.join(", ");
+    match rows {
+        1 => format!("row {places}"),
+        _ => format!("rows {places}: {rows} rows"),
+    }
 }
 
 fn span_text(span: &RowRange) -> String {

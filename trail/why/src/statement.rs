@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
-use artifacts::{Column, Digest, Table, TableError};
+use artifacts::json::plain;
+use artifacts::{Column, Digest, Table, TableError, counted};
 use pipeline::Json;
 use pipeline::stage::Coordinates;
 use serde::Serialize;
@@ -195,9 +196,9 @@ pub(crate) fn judge_again(
             .map(|c| format!(", {c} satisfy the predicate"))
             .unwrap_or_default();
         format!(
-            "{} over {} rows{count}, values {}, against it {}",
+            "{} over {}{count}, values {}, against it {}",
             j.truth,
-            j.n.unwrap_or(0),
+            counted(j.n.unwrap_or(0), "row"),
             j.values,
             j.against
         )
@@ -315,10 +316,7 @@ pub(crate) fn values(statements: &[Statement]) -> BTreeMap<String, String> {
             continue;
         };
         for (name, value) in values {
-            let value = value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned);
-            contents.insert(format!("{}.{name}", statement.number), value);
+            contents.insert(format!("{}.{name}", statement.number), plain(&value));
         }
     }
     contents

@@ -196,7 +196,7 @@ for name, (a, b) in groups.items():
     a, b = floats(a), floats(b)
     r = stats.ttest_ind(a, b, equal_var=True)
     case("pooled_t", {"t": number(r.statistic), "df": number(r.df), "p": number(r.pvalue)}, name=name, a=a, b=b)
-    if len(a) > 1:
+    if len(set(a)) > 1:
         margin = 0.7
         shifted = lambda by: floats(np.asarray(a) + by)
         lower = stats.ttest_ind(shifted(margin), b, equal_var=False, alternative="greater").pvalue
@@ -282,7 +282,7 @@ for name, (a, b) in groups.items():
         expected["cohens_d"] = number((a.mean() - b.mean()) / pooled)
     case("effect", expected, name=name, a=floats(a), b=floats(b))
 
-from scipy import integrate, optimize
+from scipy import integrate
 
 rng = np.random.default_rng(12)
 units = {"published": [0.021, 0.034, 0.012, 0.028, 0.019], "three": [0.5, 0.7, 1.0], "null": floats(rng.normal(0, 1, 12))}
@@ -295,20 +295,6 @@ for name, d in units.items():
         marginal = integrate.quad(weigh, -12 * np.sqrt(spread), 12 * np.sqrt(spread), points=points, epsabs=0, epsrel=1e-12, limit=500)[0]
         case("e_value", marginal / stats.t.pdf(t, n - 1), name=name, a=floats(d), spread=spread)
 
-inside = lambda bound, drift: stats.norm.cdf(bound - drift) - stats.norm.cdf(-bound - drift)
-for name, bounds in (("pocock", lambda c, k, looks: c), ("obrien-fleming", lambda c, k, looks: c * np.sqrt(looks / k))):
-    def stays(c, looks):
-        b = [bounds(c, k, looks) * np.sqrt(k) for k in range(1, looks + 1)]
-        if looks == 2:
-            return integrate.quad(lambda s: stats.norm.pdf(s) * inside(b[1], s), -b[0], b[0], epsabs=1e-13)[0]
-        second = lambda s: integrate.quad(lambda u: stats.norm.pdf(u - s) * inside(b[2], u), -b[1], b[1], epsabs=1e-12)[0]
-        return integrate.quad(lambda s: stats.norm.pdf(s) * second(s), -b[0], b[0], epsabs=1e-12)[0]
-
-    for looks in (2, 3):
-        c = optimize.brentq(lambda c: stays(c, looks) - 0.95, 1.5, 3.5, xtol=1e-13)
-        levels = [2 * stats.norm.sf(bounds(c, k, looks)) for k in range(1, looks + 1)]
-        case("look_levels", floats(levels), name=name, looks=looks)
-
 series = floats(rng.normal(size=120))
 for i in range(1, 120):
     series[i] += 0.6 * series[i - 1]
@@ -320,18 +306,7 @@ for k in range(0, len(x) - 2, 2):
         break
     least = min(least, rho[k] + rho[k + 1])
     total += least
-means = [np.mean(series[i : i + 6]) for i in range(0, 120, 6)]
-errors = [np.sum((series[d:] - np.mean(series[d:])) ** 2) / (120 - d) ** 2 for d in range(116)]
-interval = stats.t.interval(0.95, 19, loc=np.mean(means), scale=stats.sem(means))
-case("series", {"size": 120 / (2 * total - 1), "batches": floats(interval), "cut": int(np.argmin(errors))}, a=series)
-
-sums = [(1200.0, 10.0), (1180.0, 9.7), (1230.0, 10.4), (1190.0, 9.9), (1215.0, 10.1), (1100.0, 9.4)]
-y, x = np.array(sums).T
-ratio = y.sum() / x.sum()
-error = np.sqrt(np.sum((y - ratio * x) ** 2) / (6 * 5)) / x.mean()
-left = [(y.sum() - y[i]) / (x.sum() - x[i]) for i in range(6)]
-pseudo = 6 * ratio - 5 * np.array(left)
-case("ratio_of_sums", {"ratio": ratio, "error": float(error), "mean": float(pseudo.mean()), "jackknife": float(stats.sem(pseudo))}, a=floats(y), b=floats(x))
+case("series", {"size": 120 / (2 * total - 1)}, a=series)
 
 launches = [floats(np.round(np.exp(rng.normal(0, 0.05) + rng.normal(0, 0.5, 80)), 4)) for _ in range(5)]
 pooled = np.sort(np.unique(np.concatenate(launches)))

@@ -1,7 +1,6 @@
-//! Values that depend on their neighbours or on their group: their effective number, means of batches, and the end of a
-//! warm-up.
+//! Values that depend on their neighbours or on their group: their effective number.
 
-use crate::interval::{TInterval, t_interval};
+use crate::ranks::mid_ranks;
 use crate::refusal::{Refusal, all_finite};
 use crate::sample::{Sample, sum};
 
@@ -17,6 +16,22 @@ pub struct EffectiveSize {
     pub size: f64,
     /// The correlation of neighbours.
     pub lag1: f64,
+    /// The largest lag whose autocorrelation counts.
+    pub last_lag: usize,
+}
+
+impl EffectiveSize {
+    /// Returns the number of independent values that a series is worth if its values stay alike for two standard errors
+    /// longer than it shows. The standard error is the part √(2(2M + 1) ÷ n) of that time, with M the largest lag that counts
+    /// (Madras & Sokal, J. Stat. Phys. 50, 1988). Neighbours that show no correlation above 1 ÷ √n keep their size.
+    fn cautious(&self) -> f64 {
+        let n = self.n as f64;
+        if self.lag1 <= 1.0 / n.sqrt() {
+            return self.size;
+        }
+        let error = (2.0 * (2.0 * self.last_lag as f64 + 1.0) / n).sqrt();
+        (self.size / (1.0 + 2.0 * error)).max(1.0)
+    }
 }
 
 /// Returns the number of independent values that a series is worth: n ÷ (1 + 2Σρ). The autocorrelations are added in
@@ -44,7 +59,7 @@ pub fn effective_size(series: &[f64]) -> Result<EffectiveSize, Refusal> {
     }
     let lag1 = covariance(1) / variance;
     // The first pair is lags 0 and 1.
-    let (mut total, mut least) = (1.0 + lag1, 1.0 + lag1);
+    let (mut total, mut least, mut last_lag) = (1.0 + lag1, 1.0 + lag1, 1);
     for lag in (2..n - 1).step_by(2) {
         let pair = (covariance(lag) + covariance(lag + 1)) / variance;
         if pair <= 0.0 {
@@ -52,33 +67,44 @@ pub fn effective_size(series: &[f64]) -> Result<EffectiveSize, Refusal> {
         }
         least = least.min(pair);
         total += least;
+        last_lag = lag + 1;
     }
     let time = (2.0 * total - 1.0).max(1.0);
     let size = (n as f64 / time).max(1.0);
-    Ok(EffectiveSize { n, size, lag1 })
+    Ok(EffectiveSize {
+        n,
+        size,
+        lag1,
+        last_lag,
+    })
 }
 
-/// Returns the number of independent values that a series is worth for its quantile of probability `p`: the effective
-/// size of the indicator "lies above the quantile".
+/// Returns the number of independent values that a series is worth for its quantiles of these probabilities, as the latencies
+/// of one queue: the smaller of the cautious effective sizes of the ranks and of the indicator "lies above the quantile". The
+/// indicator alone flatters a short series: in it, one long queue holds nearly all values above the quantile, or no long queue
+/// happened.
 ///
-/// # Errors
-/// As [`effective_size`].
+/// A quantile above which there is no value has no number; nor has any quantile if the series has fewer than ten values, if one
+/// is not finite, or if all are equal.
 ///
 /// # Panics
-/// If `p` is not between 0 and 1.
-pub fn effective_size_of_quantile(series: &[f64], p: f64) -> Result<EffectiveSize, Refusal> {
-    all_finite(series)?;
-    let n = series.len();
-    let sample = Sample::new(series.iter().copied());
-    let least = LEAST_SERIES;
-    let quantile = sample
-        .map_err(|_| Refusal::TooFewValues { n, least })?
-        .quantile(p);
-    let above: Vec<f64> = series
-        .iter()
-        .map(|v| f64::from(u8::from(*v > quantile)))
-        .collect();
-    effective_size(&above)
+/// If a probability is not between 0 and 1.
+pub fn effective_sizes_of_quantiles<const N: usize>(
+    series: &[f64],
+    probabilities: [f64; N],
+) -> [Option<f64>; N] {
+    let Ok(sample) = Sample::new(series.iter().copied()) else {
+        return [None; N];
+    };
+    let Ok(of_ranks) = effective_size(&mid_ranks(series).ranks) else {
+        return [None; N];
+    };
+    probabilities.map(|p| {
+        let quantile = sample.quantile(p);
+        let above = series.iter().map(|v| f64::from(u8::from(*v > quantile)));
+        let of_indicator = effective_size(&above.collect::<Vec<f64>>()).ok()?;
+        Some(of_ranks.cautious().min(of_indicator.cautious()))
+    })
 }
 
 /// The number of independent values that values in groups are worth.
@@ -206,106 +232,6 @@ pub fn in_groups(series: &[f64], size: usize) -> Vec<Vec<f64>> {
     groups
 }
 
-/// A series cut into batches of equal length.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BatchMeans {
-    /// The means, in the order of the series.
-    pub means: Vec<f64>,
-    /// The number of values per batch.
-    pub length: usize,
-    /// The number of values omitted at the beginning so that batches have equal lengths.
-    pub left_out: usize,
-    /// The correlation of neighbouring means. From 0.2 on, the batches are too short.
-    pub lag1: f64,
-}
-
-/// Cuts a series into this many batches (20 to 30 is usual). Their means act as independent values (Schmeiser, Oper.
-/// Res. 30, 1982).
-///
-/// # Errors
-/// If there are fewer than ten batches or fewer than two values per batch, a value is not finite, or all means are
-/// equal.
-pub fn batch_means(series: &[f64], batches: usize) -> Result<BatchMeans, Refusal> {
-    all_finite(series)?;
-    let n = series.len();
-    if batches < LEAST_SERIES || n < 2 * batches {
-        let least = 2 * batches.max(LEAST_SERIES);
-        return Err(Refusal::TooFewValues { n, least });
-    }
-    let length = n / batches;
-    let left_out = n - length * batches;
-    let means: Vec<f64> = series[left_out..]
-        .chunks(length)
-        .map(|batch| sum(batch.iter().copied()) / length as f64)
-        .collect();
-    let lag1 = effective_size(&means)?.lag1;
-    Ok(BatchMeans {
-        means,
-        length,
-        left_out,
-        lag1,
-    })
-}
-
-impl BatchMeans {
-    /// Returns the t interval of the mean over the batches. It is valid if they are long enough.
-    ///
-    /// # Panics
-    /// If `level` is not strictly between 0 and 1.
-    pub fn interval(&self, level: f64) -> Option<TInterval> {
-        let means = Sample::new(self.means.iter().copied()).ok()?;
-        t_interval(&means, level)
-    }
-}
-
-/// Returns the number of values at the beginning that are warm-up: the cut with the smallest standard error of the
-/// remaining mean, searched in means of `batch` values (White, Simulation 69, 1997; with batches of 5 it is MSER-5). At
-/// least the last five batches always remain.
-///
-/// # Errors
-/// If there are fewer than ten batches, a value is not finite, or the cut would exceed half of the series: there is no
-/// steady state.
-///
-/// # Panics
-/// If `batch` is 0.
-pub fn warm_up_end(series: &[f64], batch: usize) -> Result<usize, Refusal> {
-    assert!(batch > 0, "a batch has at least one value");
-    all_finite(series)?;
-    let means: Vec<f64> = series
-        .chunks_exact(batch)
-        .map(|values| sum(values.iter().copied()) / batch as f64)
-        .collect();
-    let (n, k) = (series.len(), means.len());
-    if k < LEAST_SERIES {
-        let least = LEAST_SERIES * batch;
-        return Err(Refusal::TooFewValues { n, least });
-    }
-    // From the end: mean and sum of squares of the remaining values (Welford, Technometrics 4, 1962).
-    let (mut mean, mut squares) = (0.0, 0.0);
-    let (mut best, mut cut) = (f64::INFINITY, 0);
-    for (at, value) in means.iter().enumerate().rev() {
-        let rest = (k - at) as f64;
-        let step = value - mean;
-        mean += step / rest;
-        squares += step * (value - mean);
-        if k - at < 5 {
-            continue;
-        }
-        let error = squares / (rest * rest);
-        // Among equal errors, up to rounding, the cut that keeps more wins.
-        if error <= best * (1.0 + 1e-12) {
-            (best, cut) = (error, at);
-        }
-    }
-    if 2 * cut > k {
-        return Err(Refusal::NoSteadyState {
-            cut: cut * batch,
-            n,
-        });
-    }
-    Ok(cut * batch)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -345,8 +271,13 @@ mod tests {
     #[test]
     fn tails_of_a_dependent_series_are_worth_less_than_its_values() {
         let series = autoregression(0.9, 5_000, 3);
-        let tail = effective_size_of_quantile(&series, 0.95).unwrap();
-        assert!(tail.size < 2_500.0, "{tail:?}");
+        let [tail] = effective_sizes_of_quantiles(&series, [0.95]).map(Option::unwrap);
+        assert!(tail < 2_500.0, "{tail}");
+        // Values that show no dependence keep their number, apart from chance.
+        let series = autoregression(0.0, 5_000, 3);
+        let [tail] = effective_sizes_of_quantiles(&series, [0.95]).map(Option::unwrap);
+        assert!(tail > 4_000.0, "{tail}");
+        assert_eq!(effective_sizes_of_quantiles(&[1.0; 50], [0.5]), [None]);
     }
 
     #[test]
@@ -409,7 +340,7 @@ mod tests {
         let (mut covered, mut intervals, mut worth) = (0, 0, 0.0);
         for seed in 0..1000 {
             let values = waves(clients, count, how, seed).concat();
-            let ranks = crate::mid_ranks(&values).ranks;
+            let ranks = mid_ranks(&values).ranks;
             let size = effective_size_of_waves(in_groups(&ranks, clients)).unwrap();
             worth += size / values.len() as f64;
             let sample = Sample::new(values).unwrap();
@@ -491,35 +422,5 @@ mod tests {
         assert_eq!(lengths(10), [4, 4, 2]);
         assert_eq!(lengths(1), [1]);
         assert_eq!(lengths(0), [0_usize; 0]);
-    }
-
-    #[test]
-    fn means_of_longer_batches_of_a_dependent_series_depend_less() {
-        let series = autoregression(0.9, 2_400, 5);
-        assert!(batch_means(&series, 600).unwrap().lag1 > 0.2);
-        let long = batch_means(&series, 20).unwrap();
-        assert!(long.lag1 < 0.2 && long.interval(0.95).is_some());
-        assert_eq!((long.length, long.left_out), (120, 0));
-        assert_eq!(
-            batch_means(&series[..30], 20),
-            Err(Refusal::TooFewValues { n: 30, least: 40 })
-        );
-    }
-
-    #[test]
-    fn a_warm_up_ends_where_the_published_one_does() {
-        let mut series = vec![10.0, 7.0, 5.0, 4.0];
-        series.extend([3.1, 2.9].repeat(8));
-        assert_eq!(warm_up_end(&series, 1), Ok(4));
-        assert_eq!(warm_up_end(&[2.0; 20], 1), Ok(0));
-        let rising: Vec<f64> = (0..40).map(|i| f64::from(i).powi(3)).collect();
-        assert!(matches!(
-            warm_up_end(&rising, 1),
-            Err(Refusal::NoSteadyState { n: 40, .. })
-        ));
-        assert_eq!(
-            warm_up_end(&series, 5),
-            Err(Refusal::TooFewValues { n: 20, least: 50 })
-        );
     }
 }

@@ -36,7 +36,7 @@ pub struct Friedman {
 /// If there are fewer than three systems or two blocks, a block lacks a value, a value is not finite, or all systems
 /// are tied in every block.
 pub fn friedman(blocks: &[Vec<f64>]) -> Result<Friedman, Refusal> {
-    let k = complete(blocks, 3)?;
+    let k = complete(blocks)?;
     if blocks.len() < 2 {
         return Err(Refusal::TooFewUnits {
             n: blocks.len(),
@@ -73,8 +73,8 @@ pub fn friedman(blocks: &[Vec<f64>]) -> Result<Friedman, Refusal> {
 }
 
 /// Checks that every block has a finite value for each system, and returns the number of systems.
-pub(crate) fn complete(blocks: &[Vec<f64>], least: usize) -> Result<usize, Refusal> {
-    let k = blocks.first().map_or(0, Vec::len);
+fn complete(blocks: &[Vec<f64>]) -> Result<usize, Refusal> {
+    let (k, least) = (blocks.first().map_or(0, Vec::len), 3);
     if k < least {
         return Err(Refusal::TooFewGroups { n: k, least });
     }

@@ -85,7 +85,7 @@ fn bound(observed: f64, values: &[f64]) -> f64 {
 }
 
 /// Returns the sums of the values under all signs; only 0 if there are no values.
-pub(crate) fn signed_sums(values: &[f64]) -> Vec<f64> {
+fn signed_sums(values: &[f64]) -> Vec<f64> {
     let mut sums = vec![0.0];
     for value in values {
         sums = sums.iter().flat_map(|s| [s + value, s - value]).collect();

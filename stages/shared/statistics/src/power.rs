@@ -4,9 +4,7 @@
 
 use statrs::function::gamma::ln_gamma;
 
-use crate::distribution::{
-    chi_squared_upper, integral_points, normal_upper, root, student_critical,
-};
+use crate::distribution::{integral_points, normal_upper, root, student_critical};
 
 /// Returns the chance that the two-sided t test of `n` units at level `alpha` detects a true mean of `effect` standard
 /// deviations: both tails of the noncentral t with n − 1 degrees of freedom and noncentrality effect·√n (Cohen,
@@ -71,24 +69,6 @@ pub fn smallest_shift_beyond(df: f64, alpha: f64, power: f64, margin: f64) -> Op
         }
     }
     Some(root(0.0, top, |effect| power - test.at(effect)))
-}
-
-/// Returns the upper confidence bound of a standard deviation observed over `n` units, which a plan takes from a short
-/// pilot: s·√((n − 1)/χ²), with χ² the quantile of 1 − `level`. `None` for fewer than two units.
-///
-/// # Panics
-/// If `level` is not strictly between 0 and 1.
-pub fn sd_upper_bound(sd: f64, n: usize, level: f64) -> Option<f64> {
-    probability(level);
-    if n < 2 {
-        return None;
-    }
-    let df = (n - 1) as f64;
-    // The upper tail falls in x, and exceeds `level` below the quantile.
-    let quantile = root(0.0, df + 40.0 + 20.0 * df.sqrt(), |x| {
-        chi_squared_upper(x, df) - level
-    });
-    Some(sd * (df / quantile).sqrt())
 }
 
 fn probability(p: f64) {

@@ -30,7 +30,7 @@ pub struct QuantileInterval {
 /// each tail at most (1 − level)/2: the largest l with P(Bin(n, p) ≤ l − 1) ≤ tail and the smallest
 /// u with P(Bin(n, p) ≤ u − 1) ≥ 1 − tail (Conover, Practical Nonparametric Statistics, 1999,
 /// section 3.2). For dependent values, `n` is their effective number
-/// ([`crate::effective_size_of_quantile`]).
+/// ([`crate::effective_sizes_of_quantiles`]).
 ///
 /// # Errors
 /// If a rank would lie outside 1 … n: too few values leave the quantile unbounded on one side.
@@ -84,19 +84,9 @@ pub fn quantile_ranks(n: usize, p: f64, level: f64) -> Result<QuantileRanks, Ref
     })
 }
 
-/// Returns the interval of the quantile of probability `p` of independent values.
-///
-/// # Errors
-/// As [`quantile_ranks`].
-///
-/// # Panics
-/// As [`quantile_ranks`].
-pub fn quantile_interval(sample: &Sample, p: f64, level: f64) -> Result<QuantileInterval, Refusal> {
-    quantile_interval_of(sample, sample.len(), p, level)
-}
-
 /// Returns the interval of the quantile of probability `p` of values that are worth `effective`
 /// independent ones. The ranks for this number are scaled to all values and rounded outwards.
+///
 /// # Errors
 /// As [`quantile_ranks`], for the effective number.
 ///
@@ -184,7 +174,7 @@ mod tests {
     fn a_quantile_that_so_few_values_cannot_bound_is_refused() {
         let few = Sample::new((0..71).map(f64::from)).unwrap();
         assert_eq!(
-            quantile_interval(&few, 0.95, 0.95).unwrap_err(),
+            quantile_interval_of(&few, few.len(), 0.95, 0.95).unwrap_err(),
             Refusal::QuantileUnbounded {
                 n: 71,
                 least: 72,
@@ -192,14 +182,18 @@ mod tests {
             }
         );
         let enough = Sample::new((1..=72).map(f64::from)).unwrap();
-        let interval = quantile_interval(&enough, 0.95, 0.95).unwrap().interval;
+        let interval = quantile_interval_of(&enough, enough.len(), 0.95, 0.95)
+            .unwrap()
+            .interval;
         assert_eq!((interval.low, interval.high), (64.0, 72.0));
     }
 
     #[test]
     fn dependent_values_have_the_wider_interval_of_fewer() {
         let sample = Sample::new((1..=1_000).map(f64::from)).unwrap();
-        let all = quantile_interval(&sample, 0.9, 0.95).unwrap().interval;
+        let all = quantile_interval_of(&sample, sample.len(), 0.9, 0.95)
+            .unwrap()
+            .interval;
         let tenth = quantile_interval_of(&sample, 100, 0.9, 0.95)
             .unwrap()
             .interval;

@@ -26,13 +26,6 @@ pub enum Refusal {
         /// The smallest sufficient number.
         least: usize,
     },
-    /// More units than the procedure enumerates.
-    TooMany {
-        /// The number of units.
-        n: usize,
-        /// The largest number.
-        most: usize,
-    },
     /// All units show the same effect, so the spread of other units is unknown.
     NoSpread {
         /// The number of units.
@@ -69,13 +62,6 @@ pub enum Refusal {
         /// The probability of the quantile.
         probability: f64,
     },
-    /// A series that does not settle in its first half.
-    NoSteadyState {
-        /// The number of values that would have to be cut.
-        cut: usize,
-        /// The number of values.
-        n: usize,
-    },
     /// Fewer values than the procedure needs.
     TooFewValues {
         /// The number of values.
@@ -111,13 +97,6 @@ impl fmt::Display for Refusal {
             Self::TooFewGroups { n, least } => {
                 write!(f, "{}, and at least {least} are needed", count(*n, "group"))
             }
-            Self::TooMany { n, most } => {
-                write!(
-                    f,
-                    "{}, and at most {most} can be enumerated",
-                    count(*n, "unit")
-                )
-            }
             Self::NoSpread { n } => write!(f, "{} {NO_SPREAD}", count(*n, "unit")),
             Self::NotFinite { at } => write!(f, "value {at} is not a finite number"),
             Self::NotPositive { at } => write!(f, "value {at} is not above 0 and has no ratio"),
@@ -134,10 +113,6 @@ impl fmt::Display for Refusal {
             Self::LaunchesApart { n, probability } => write!(
                 f,
                 "{n} launches cannot bound the quantile {probability}, because they differ too much: measure more launches"
-            ),
-            Self::NoSteadyState { cut, n } => write!(
-                f,
-                "no steady state: {cut} of {n} values would have to go, more than half"
             ),
             Self::TooFewValues { n, least } => {
                 write!(f, "{}, and at least {least} are needed", count(*n, "value"))

@@ -2,9 +2,14 @@
 //!
 //! Every interval and test of this crate takes units for independent. These tests find units that are not.
 
+use std::fmt;
+
 use crate::distribution::fisher_upper;
 use crate::random;
-use crate::sample::sum;
+use crate::refusal::Refusal;
+use crate::sample::{mean, sum};
+use crate::significant::significant;
+use crate::unit::{LEAST_CLUSTERS, UnitEffect, unit_effect};
 
 /// A group of units: the values of the first side and those of the second, which is empty if the units have one value
 /// each, such as the effect of a block.
@@ -17,14 +22,16 @@ pub type Group = (Vec<f64>, Vec<f64>);
 /// if there is no spread within the groups.
 pub fn group_resemblance(groups: &[Group]) -> Option<f64> {
     let sides = usize::from(groups.iter().any(|(_, b)| !b.is_empty())) + 1;
-    let mean = |values: &[f64]| sum(values.iter().copied()) / values.len() as f64;
     let (mut pairs, mut within, mut df) = (Vec::new(), 0.0, 0);
     for (a, b) in groups {
         let used: Vec<&Vec<f64>> = [a, b].into_iter().filter(|v| !v.is_empty()).collect();
         if used.len() < sides {
             continue;
         }
-        let means: Vec<f64> = used.iter().map(|values| mean(values)).collect();
+        let means: Vec<f64> = used
+            .iter()
+            .map(|values| mean(values))
+            .collect::<Option<_>>()?;
         for (values, mean) in used.iter().zip(&means) {
             within += sum(values.iter().map(|v| (v - mean).powi(2)));
             df += values.len() - 1;
@@ -47,6 +54,67 @@ pub fn group_resemblance(groups: &[Group]) -> Option<f64> {
         (pairs.len() - 1) as f64,
         df as f64,
     ))
+}
+
+/// Returns the effect whose units are the groups: the mean of each group, or the difference between the means of its two
+/// sides. Groups have equal weight regardless of size. Those that lack a side which others have are left out.
+///
+/// # Errors
+/// If there are fewer than five groups, or as [`unit_effect`].
+pub fn group_effect(groups: &[Group]) -> Result<UnitEffect, Refusal> {
+    let paired = groups.iter().any(|(_, b)| !b.is_empty());
+    let effect = |(a, b): &Group| match paired {
+        true => Some(mean(a)? - mean(b)?),
+        false => mean(a),
+    };
+    let effects: Vec<f64> = groups.iter().filter_map(effect).collect();
+    let (n, least) = (effects.len(), LEAST_CLUSTERS);
+    if n < least {
+        return Err(Refusal::TooFewClusters { n, least });
+    }
+    unit_effect(&effects)
+}
+
+/// What shows that units resemble each other. Its sentence accompanies what is withheld or judged by fewer units.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Resemblance {
+    /// Units with the same label of an axis, such as a day: the axis, and p of [`group_resemblance`].
+    Grouped(String, f64),
+    /// Each unit and the one before it: the axis that numbers the units, and p of [`neighbours`].
+    InOrder(String, f64),
+}
+
+impl Resemblance {
+    /// Returns the axis.
+    pub fn axis(&self) -> &str {
+        match self {
+            Self::Grouped(axis, _) | Self::InOrder(axis, _) => axis,
+        }
+    }
+
+    /// Returns the sentence, with how such units are counted.
+    pub fn note(&self) -> String {
+        match self {
+            Self::Grouped(axis, _) => format!("{self}, so the labels of `{axis}` are the units"),
+            Self::InOrder(..) => format!("{self}, so they count as fewer units"),
+        }
+    }
+}
+
+impl fmt::Display for Resemblance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Grouped(axis, p) | Self::InOrder(axis, p)) = self;
+        let p = match *p < 0.001 {
+            true => "p < 0.001".to_owned(),
+            false => format!("p = {}", significant(*p, 3)),
+        };
+        match self {
+            Self::Grouped(..) => {
+                write!(f, "units with the same `{axis}` resemble each other ({p})")
+            }
+            Self::InOrder(..) => write!(f, "each `{axis}` resembles the one before it ({p})"),
+        }
+    }
 }
 
 /// Tests whether each value resembles the one before it, as in a drift or an autoregression: the share of orders in
@@ -157,6 +225,37 @@ mod tests {
         assert_eq!(
             group_resemblance(&[(vec![1.0], vec![]), (vec![2.0], vec![])]),
             None
+        );
+    }
+
+    #[test]
+    fn groups_are_the_units_and_few_of_them_are_refused() {
+        let effects = [0.021, 0.034, 0.012, 0.028, 0.019];
+        let spread = |d: &f64| vec![d - 0.5, d + 0.5];
+        let single: Vec<Group> = effects.iter().map(|d| (spread(d), Vec::new())).collect();
+        let effect = group_effect(&single).unwrap();
+        assert!((effect.mean - 0.0228).abs() < 1e-12 && effect.df == 4.0);
+        let few = Refusal::TooFewClusters { n: 4, least: 5 };
+        assert_eq!(group_effect(&single[..4]), Err(few));
+        // A group that lacks the side which others have says nothing.
+        let sides = effects.iter().map(|d| (spread(d), vec![-1.0, 0.0, 1.0]));
+        let mut paired: Vec<Group> = sides.collect();
+        paired.push((vec![9.0], Vec::new()));
+        assert_eq!(group_effect(&paired), Ok(effect));
+        paired.pop();
+        paired[0].0.clear();
+        assert_eq!(group_effect(&paired), Err(few));
+    }
+
+    #[test]
+    fn a_resemblance_says_what_shows_it_and_how_the_units_count() {
+        assert_eq!(
+            Resemblance::Grouped("day".to_owned(), 0.012_345).note(),
+            "units with the same `day` resemble each other (p = 0.0123), so the labels of `day` are the units"
+        );
+        assert_eq!(
+            Resemblance::InOrder("block".to_owned(), 1e-4).note(),
+            "each `block` resembles the one before it (p < 0.001), so they count as fewer units"
         );
     }
 

@@ -38,8 +38,12 @@ impl Sample {
     /// # Errors
     /// If there are no values, or one is NaN or infinite.
     pub fn new(values: impl IntoIterator<Item = f64>) -> Result<Self, SampleError> {
+        Self::of(values.into_iter().collect())
+    }
+
+    fn of(values: Vec<f64>) -> Result<Self, SampleError> {
         // Sorted as integers, which is several times as fast.
-        let mut keys = keys(values.into_iter().collect())?;
+        let mut keys = keys(values)?;
         keys.sort_unstable();
         Ok(Self {
             sorted: keys.into_iter().map(value).collect(),
@@ -80,7 +84,7 @@ impl Sample {
 
     /// Returns the arithmetic mean, from the exact sum.
     pub fn mean(&self) -> f64 {
-        mean(self.sorted.iter().copied(), self.len()).clamp(self.min(), self.max())
+        exact_mean(self.sorted.iter().copied(), self.len()).clamp(self.min(), self.max())
     }
 
     /// Returns the sample variance with divisor n − 1; `None` for one value.
@@ -178,9 +182,15 @@ impl QuantilePlace {
     }
 }
 
-/// Returns the mean of `n` values, clamped to their range. Rounding could move it outside: only clamping makes the mean
-/// of equal values that value.
-pub(crate) fn mean(values: impl Iterator<Item = f64> + Clone, n: usize) -> f64 {
+/// Returns the arithmetic mean, from the exact sum; `None` if there are no values, or one is not finite.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    let sample = Sample::new(values.iter().copied()).ok()?;
+    Some(sample.mean())
+}
+
+/// Returns the mean of `n` values. Rounding could move it outside their range: only clamping makes the mean of equal values
+/// that value.
+pub(crate) fn exact_mean(values: impl Iterator<Item = f64> + Clone, n: usize) -> f64 {
     exact_sum(values) / n as f64
 }
 

@@ -1,9 +1,9 @@
-//! Repeated looks: intervals that hold at every look, and levels for looks planned in advance.
+//! Repeated looks: intervals that hold at every look.
 //!
 //! A plain 5 % t test at each of 3 to 20 blocks reports an effect in 23 % of nulls.
 
 use crate::bootstrap::Interval;
-use crate::distribution::{integral_points, normal_upper, root, student_two_sided};
+use crate::distribution::student_two_sided;
 use crate::refusal::Refusal;
 use crate::unit::UnitEffect;
 
@@ -83,67 +83,6 @@ fn check(spread: f64, alpha: f64) {
     );
 }
 
-/// How planned looks divide the level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spending {
-    /// The same level at every look (Pocock, Biometrika 64, 1977).
-    Pocock,
-    /// Almost nothing at the first looks, almost all at the last (O'Brien & Fleming, Biometrics 35,
-    /// 1979).
-    ObrienFleming,
-}
-
-/// The largest number of planned looks.
-pub(crate) const MOST_LOOKS: usize = 20;
-
-/// Returns the two-sided level of each of this many equally spaced looks, which together keep `alpha`. Compare it with
-/// the *p value of the t test*, not t with a normal quantile. With looks at 3, 6 and 9 units, the p values keep 5.5 %
-/// (Pocock) and 5.3 % (O'Brien–Fleming); the raw comparison gives 20 % and 16 %.
-///
-/// # Panics
-/// If `looks` is not between 1 and 20 or `alpha` is not strictly between 0 and 1.
-pub fn look_levels(spending: Spending, looks: usize, alpha: f64) -> Vec<f64> {
-    assert!(
-        (1..=MOST_LOOKS).contains(&looks),
-        "a plan has 1 to {MOST_LOOKS} looks, got {looks}"
-    );
-    check(1.0, alpha);
-    let bounds = |constant: f64| -> Vec<f64> {
-        let bound = |look: usize| match spending {
-            Spending::Pocock => constant,
-            Spending::ObrienFleming => constant * (looks as f64 / look as f64).sqrt(),
-        };
-        (1..=looks).map(bound).collect()
-    };
-    let constant = root(0.5, 8.0, |constant| crossing(&bounds(constant)) - alpha);
-    bounds(constant)
-        .into_iter()
-        .map(|z| 2.0 * normal_upper(z))
-        .collect()
-}
-
-/// Returns the chance that a sum of standard normals S ever has |S_k| ≥ z_k·√k. It carries the density of the sums that
-/// have not crossed from look to look (Armitage, McPherson & Rowe, JRSS A 132, 1969).
-fn crossing(z: &[f64]) -> f64 {
-    let density = |x: f64| (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
-    // Points, weights and densities of the remaining sums.
-    let mut left: Vec<(f64, f64)> = vec![(0.0, 1.0)];
-    for (look, z) in z.iter().enumerate() {
-        let bound = z * ((look + 1) as f64).sqrt();
-        let panels = (bound * 2.0).ceil().max(2.0) as usize;
-        left = integral_points(-bound, bound, panels)
-            .map(|(x, weight)| {
-                let reached: f64 = left
-                    .iter()
-                    .map(|(from, mass)| mass * density(x - from))
-                    .sum();
-                (x, weight * reached)
-            })
-            .collect();
-    }
-    1.0 - left.iter().map(|(_, mass)| mass).sum::<f64>()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,31 +129,5 @@ mod tests {
             assert!((e_value(&effect, end, 10.0) - 20.0).abs() < 1e-8);
         }
         assert_eq!(interval.excludes(0.0), e_value(&effect, 0.0, 10.0) >= 20.0);
-    }
-
-    #[test]
-    fn the_levels_of_planned_looks_are_the_published_ones() {
-        let pocock = [(2, 2.178), (3, 2.289), (4, 2.361), (5, 2.413), (6, 2.453)];
-        for (looks, z) in pocock {
-            let levels = look_levels(Spending::Pocock, looks, 0.05);
-            let expected = 2.0 * normal_upper(z);
-            assert!(levels.iter().all(|l| (l / expected - 1.0).abs() < 0.002));
-        }
-        for (looks, c) in [(3, 2.004), (4, 2.024), (5, 2.040), (6, 2.053)] {
-            let levels = look_levels(Spending::ObrienFleming, looks, 0.05);
-            for (k, level) in levels.iter().enumerate() {
-                let z = c * (looks as f64 / (k + 1) as f64).sqrt();
-                let expected = 2.0 * normal_upper(z);
-                assert!(
-                    (level / expected - 1.0).abs() < 0.01,
-                    "{looks} {k}: {level}"
-                );
-            }
-        }
-        assert!((look_levels(Spending::Pocock, 1, 0.05)[0] - 0.05).abs() < 1e-10);
-        assert_eq!(
-            look_levels(Spending::ObrienFleming, MOST_LOOKS, 0.05).len(),
-            20
-        );
     }
 }

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::HolmDecision;
-
 /// The share of the level reserved for tests that are parts of others. Without it, effects that cancel in the whole
 /// could never be found in its parts.
 const FOR_PARTS: f64 = 0.08;
@@ -30,6 +28,21 @@ pub struct SharedTest {
     /// Whether the whole has an effect only if one of its parts in this table has: its effect is a mean of theirs. The
     /// parts of one test in one table agree on this.
     pub makes_up: bool,
+}
+
+/// The decision about one test of a family.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HolmDecision {
+    /// The adjusted p value.
+    pub adjusted_p: f64,
+    /// Whether the hypothesis is rejected: adjusted p at most alpha.
+    pub rejected: bool,
+    /// The two-sided level at which this test was decided. In a single table, it is Holm's: α/(m − j + 1) at step j, and
+    /// α/(m − k) for all remaining tests after k rejections. The interval of level 1 − alpha excludes the null value exactly
+    /// if the hypothesis is rejected. The smallest detectable effect is the one at this alpha.
+    pub alpha: f64,
+    /// The number of tests in the family.
+    pub family: usize,
 }
 
 /// The tests of one table that are parts of the same test, or of none.
@@ -212,8 +225,7 @@ struct Shares<'a> {
 /// and the level is divided by one less (Shaffer, J. Amer. Statist. Assoc. 81, 1986). With one table and no parts, this
 /// is Holm's procedure. It is a sequentially rejective, weighted Bonferroni procedure (Bretz, Maurer, Brannath & Posch,
 /// Statist. Med. 28, 2009; Goeman & Solari, Ann. Statist. 38, 2010; for parts after their whole, Meinshausen,
-/// Biometrika 95, 2008). As with [`holm_decisions`](crate::holm_decisions), the interval at the level of a decision
-/// excludes no effect exactly if it rejects.
+/// Biometrika 95, 2008). The interval at the level of a decision excludes no effect exactly if it rejects.
 ///
 /// `others` tables have an equal share but no test here; that share is the second value.
 ///
@@ -295,7 +307,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::holm_decisions;
+    use crate::holm;
 
     fn test(p: f64, table: usize, part_of: Option<usize>) -> SharedTest {
         SharedTest {
@@ -426,12 +438,15 @@ mod tests {
         #[test]
         fn one_table_without_parts_is_holms_procedure(p in prop::collection::vec(0.0..0.2_f64, 1..30)) {
             let tests: Vec<SharedTest> = p.iter().map(|p| test(*p, 0, None)).collect();
-            let expected = holm_decisions(&p.iter().copied().map(Some).collect::<Vec<_>>(), 0.05);
-            for (decided, expected) in shared_decisions(&tests, 0).0.iter().zip(expected) {
-                let expected = expected.unwrap();
-                prop_assert_eq!(decided.rejected, expected.rejected);
-                prop_assert!((decided.adjusted_p - expected.adjusted_p).abs() < 1e-12);
-                prop_assert!((decided.alpha - expected.alpha).abs() < 1e-12);
+            let adjusted = holm(&p);
+            let rejected = adjusted.iter().filter(|p| **p <= 0.05).count();
+            for (i, decided) in shared_decisions(&tests, 0).0.iter().enumerate() {
+                // Test j of those in order of p has α/(m − j + 1), and all tests after k rejections have α/(m − k).
+                let before = |(j, other): (usize, &f64)| (*other, j) < (p[i], i);
+                let step = p.iter().enumerate().filter(|o| before(*o)).count().min(rejected);
+                prop_assert_eq!(decided.rejected, adjusted[i] <= 0.05);
+                prop_assert!((decided.adjusted_p - adjusted[i]).abs() < 1e-12);
+                prop_assert!((decided.alpha - 0.05 / (p.len() - step) as f64).abs() < 1e-12);
             }
         }
 

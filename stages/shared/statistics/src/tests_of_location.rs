@@ -43,32 +43,6 @@ pub struct StudentTest {
     pub p: f64,
 }
 
-/// Tests whether the mean of paired differences is 0; `None` for fewer than two differences, or for
-/// differences without spread.
-pub fn paired_t(differences: &Sample) -> Option<StudentTest> {
-    let std = differences.std()?;
-    if std == 0.0 {
-        return None;
-    }
-    let t = differences.mean() / (std / (differences.len() as f64).sqrt());
-    Some(student(t, (differences.len() - 1) as f64))
-}
-
-/// Tests whether two independent groups have the same mean, without assuming equal variances (Welch
-/// 1947); `None` if a group has one value or neither group has spread.
-pub fn welch_t(a: &Sample, b: &Sample) -> Option<StudentTest> {
-    let (u, v) = (
-        a.variance()? / a.len() as f64,
-        b.variance()? / b.len() as f64,
-    );
-    if u + v == 0.0 {
-        return None;
-    }
-    let t = (a.mean() - b.mean()) / (u + v).sqrt();
-    let df = (u + v).powi(2) / (u * u / (a.len() - 1) as f64 + v * v / (b.len() - 1) as f64);
-    Some(student(t, df))
-}
-
 /// Tests whether two independent groups have the same mean, assuming equal variances (Student
 /// 1908); `None` with fewer than three values in total or without spread.
 pub fn pooled_t(a: &Sample, b: &Sample) -> Option<StudentTest> {
@@ -258,8 +232,7 @@ mod tests {
     #[test]
     fn tests_without_spread_are_undefined() {
         let constant = Sample::new([1.0; 12]).unwrap();
-        assert_eq!(paired_t(&constant), None);
-        assert_eq!(welch_t(&constant, &constant), None);
+        assert_eq!(pooled_t(&constant, &constant), None);
         assert_eq!(mann_whitney_u(&constant, &constant, Continuity::None), None);
     }
 }

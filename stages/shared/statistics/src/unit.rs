@@ -32,8 +32,6 @@ pub struct UnitEffect {
     pub mean: f64,
     /// The standard deviation of the effects, divisor n − 1; above 0.
     pub sd: f64,
-    /// The source of the standard deviation.
-    pub spread: Spread,
     /// The standard error of the mean.
     pub error: f64,
     /// The degrees of freedom: n − 1, Satterthwaite's for an indirect effect.
@@ -45,17 +43,6 @@ pub struct UnitEffect {
     /// The two-sided p value from all sign flips, up to 20 units. It is exact under a randomised design for any
     /// distribution, and never below 2^(1 − n).
     pub sign_flip_p: Option<f64>,
-}
-
-/// The source of a standard deviation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spread {
-    /// From the units.
-    Seen,
-    /// From the units and the rounding of their values.
-    WithRounding,
-    /// Pooled over several systems, or summed over two comparisons.
-    Combined,
 }
 
 /// Returns the mean effect of units, or the reason why it cannot be judged.
@@ -87,14 +74,13 @@ pub fn unit_effect_rounded(effects: &[f64], rounding: f64) -> Result<UnitEffect,
     if sd <= ROUNDING * largest {
         return Err(Refusal::NoSpread { n });
     }
-    let (sd, spread) = if rounding > 0.0 {
-        (sd.hypot(rounding), Spread::WithRounding)
+    let sd = if rounding > 0.0 {
+        sd.hypot(rounding)
     } else {
-        (sd, Spread::Seen)
+        sd
     };
     let error = sd / (n as f64).sqrt();
     let mut effect = UnitEffect::new((n, (n - 1) as f64), sample.mean(), sd, error);
-    effect.spread = spread;
     if n <= MOST_SIGN_FLIPS {
         effect.sign_flip_p = sign_flip_test(effects, 0, 0).map(|test| test.p);
     }
@@ -118,30 +104,6 @@ pub fn log_ratios(units: &[(f64, f64)]) -> Result<Vec<f64>, Refusal> {
     units.iter().enumerate().map(ratio).collect()
 }
 
-/// Returns the effect over clusters (hosts, days). The effects of a cluster are averaged and the clusters are the
-/// units, so df is clusters − 1. Clusters have equal weight regardless of size.
-///
-/// # Errors
-/// If there are fewer than five clusters, a cluster is empty, or as [`unit_effect`].
-pub fn cluster_effect(clusters: &[Vec<f64>]) -> Result<UnitEffect, Refusal> {
-    let (n, least) = (clusters.len(), LEAST_CLUSTERS);
-    if n < least {
-        return Err(Refusal::TooFewClusters { n, least });
-    }
-    let mean = |(at, cluster): (usize, &Vec<f64>)| {
-        let sample = Sample::new(cluster.iter().copied());
-        sample
-            .map(|s| s.mean())
-            .map_err(|_| Refusal::Incomplete { at })
-    };
-    let means: Vec<f64> = clusters
-        .iter()
-        .enumerate()
-        .map(mean)
-        .collect::<Result<_, _>>()?;
-    unit_effect(&means)
-}
-
 /// Returns the effect of a over b when each was compared with the same anchor in *different* units: a's effect minus
 /// b's, with the variances added and degrees of freedom after Satterthwaite (Biometrics Bulletin 2, 1946). If both were
 /// compared with the anchor in the same blocks, take their difference within each block instead: it is direct and
@@ -155,13 +117,12 @@ pub fn indirect_effect(a: &UnitEffect, b: &UnitEffect) -> UnitEffect {
 }
 
 impl UnitEffect {
-    pub(crate) fn new((n, df): (usize, f64), mean: f64, sd: f64, error: f64) -> Self {
+    fn new((n, df): (usize, f64), mean: f64, sd: f64, error: f64) -> Self {
         let t = mean / error;
         Self {
             n,
             mean,
             sd,
-            spread: Spread::Combined,
             error,
             df,
             t,
@@ -173,11 +134,7 @@ impl UnitEffect {
     /// Returns the effect moved by an amount, with the same error. Its sign flips are unknown.
     #[must_use]
     pub fn shifted(&self, by: f64) -> Self {
-        let moved = Self::new((self.n, self.df), self.mean + by, self.sd, self.error);
-        Self {
-            spread: self.spread,
-            ..moved
-        }
+        Self::new((self.n, self.df), self.mean + by, self.sd, self.error)
     }
 
     /// Returns the effect of units each of which resembles the one before it, with a correlation ρ from 0 to below one.
@@ -188,21 +145,13 @@ impl UnitEffect {
         let share = (1.0 - rho) / (1.0 + rho);
         let df = (self.n as f64 * share - 1.0).clamp(1.0, self.df);
         let error = self.error / share.sqrt();
-        let fewer = Self::new((self.n, df), self.mean, self.sd, error);
-        Self {
-            spread: self.spread,
-            ..fewer
-        }
+        Self::new((self.n, df), self.mean, self.sd, error)
     }
 
     /// Returns the effect with a standard error that is larger by a factor.
     #[must_use]
     pub fn widened(&self, factor: f64) -> Self {
-        let wider = Self::new((self.n, self.df), self.mean, self.sd, self.error * factor);
-        Self {
-            spread: self.spread,
-            ..wider
-        }
+        Self::new((self.n, self.df), self.mean, self.sd, self.error * factor)
     }
 
     /// Returns mean ± t·error. It excludes 0 exactly if p < 1 − level.
@@ -257,38 +206,33 @@ impl UnitEffect {
         factor.map_or(f64::INFINITY, |factor| factor * self.error)
     }
 
-    /// Returns the verdict of a regression gate.
+    /// Returns the effect in the opposite direction: of b over a instead of a over b.
+    #[must_use]
+    pub fn negated(&self) -> Self {
+        Self {
+            mean: -self.mean,
+            t: -self.t,
+            ..*self
+        }
+    }
+
+    /// Returns the verdict of a regression gate on a worsening: an effect above 0 is worse.
     ///
     /// # Panics
     /// If the gate's alpha is not between 0 and ½.
     pub fn regression(&self, gate: &RegressionGate) -> Regression {
-        let interval = self.interval(1.0 - 2.0 * gate.alpha);
-        // In terms of worsening: above 0 is worse.
-        let (low, high, p_worse, p_fine) = match gate.worse {
-            Worse::Higher => (
-                interval.low,
-                interval.high,
-                self.p_above(gate.fails_above),
-                self.p_below(gate.allowed),
-            ),
-            Worse::Lower => (
-                -interval.high,
-                -interval.low,
-                self.p_below(-gate.fails_above),
-                self.p_above(-gate.allowed),
-            ),
-        };
-        let outcome = if low > gate.fails_above {
+        let worsening = self.interval(1.0 - 2.0 * gate.alpha);
+        let outcome = if worsening.low > gate.fails_above {
             GateOutcome::Fail
-        } else if high < gate.allowed {
+        } else if worsening.high < gate.allowed {
             GateOutcome::Pass
         } else {
             GateOutcome::NotJudged
         };
         Regression {
-            worsening: Interval { low, high },
-            p_worse,
-            p_fine,
+            worsening,
+            p_worse: self.p_above(gate.fails_above),
+            p_fine: self.p_below(gate.allowed),
             outcome,
         }
     }
@@ -310,20 +254,9 @@ pub struct Equivalence {
     pub equivalent: bool,
 }
 
-/// The direction in which a metric becomes worse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Worse {
-    /// A higher value, as for a latency.
-    Higher,
-    /// A lower value, as for a throughput.
-    Lower,
-}
-
 /// A one-sided gate against regressions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RegressionGate {
-    /// The direction that is worse.
-    pub worse: Worse,
     /// The gate passes if the upper bound of the worsening is below this, in the unit of the effects; 0 or more.
     pub allowed: f64,
     /// The gate fails if the lower bound of the worsening is above this: 0 for any worsening, `allowed` for a relevant
@@ -410,24 +343,11 @@ mod tests {
         let units = [(101.0, 100.0), (102.0, 101.0), (100.0, 99.0)];
         let effects = log_ratios(&units).unwrap();
         let believed = unit_effect(&effects).unwrap();
-        assert!(believed.p < 1e-4 && believed.spread == Spread::Seen);
+        assert!(believed.p < 1e-4);
         let rounded = unit_effect_rounded(&effects, crate::rounding_of_ratios(&units)).unwrap();
-        assert!(rounded.p > 0.05 && rounded.spread == Spread::WithRounding);
+        assert!(rounded.p > 0.05);
         let fine = unit_effect_rounded(&BLOCKS, 1e-4).unwrap();
         assert!((fine.p / unit_effect(&BLOCKS).unwrap().p - 1.0).abs() < 1e-3);
-    }
-
-    #[test]
-    fn clusters_are_the_units_and_few_of_them_are_refused() {
-        let clusters: Vec<Vec<f64>> = BLOCKS.iter().map(|d| vec![d - 0.5, d + 0.5]).collect();
-        let effect = cluster_effect(&clusters).unwrap();
-        assert!((effect.mean - 0.0228).abs() < 1e-12 && effect.df == 4.0);
-        assert_eq!(
-            cluster_effect(&clusters[..4]),
-            Err(Refusal::TooFewClusters { n: 4, least: 5 })
-        );
-        let gap = [clusters, vec![vec![]]].concat();
-        assert_eq!(cluster_effect(&gap), Err(Refusal::Incomplete { at: 5 }));
     }
 
     #[test]
@@ -450,18 +370,15 @@ mod tests {
     #[test]
     fn a_regression_gate_has_three_outcomes() {
         let gate = RegressionGate {
-            worse: Worse::Higher,
             allowed: 0.02,
             fails_above: 0.0,
             alpha: 0.05,
         };
         let slower = unit_effect(&BLOCKS).unwrap();
         assert_eq!(slower.regression(&gate).outcome, GateOutcome::Fail);
-        let faster = RegressionGate {
-            worse: Worse::Lower,
-            ..gate
-        };
-        assert_eq!(slower.regression(&faster).outcome, GateOutcome::Pass);
+        let faster = slower.negated();
+        assert_eq!(faster.regression(&gate).outcome, GateOutcome::Pass);
+        assert_eq!((faster.p, faster.t), (slower.p, -slower.t));
         let matters = RegressionGate {
             fails_above: 0.02,
             ..gate

@@ -189,7 +189,7 @@ fn exact_two_sided(ranks: &[f64], w: f64) -> f64 {
 /// Returns the probability of each doubled sum of mid-ranks when each joins the sum with
 /// probability ½, by the recurrence over subsets. The distribution is symmetric about half the
 /// total.
-pub(crate) fn sign_sums(ranks: &[f64]) -> Vec<f64> {
+fn sign_sums(ranks: &[f64]) -> Vec<f64> {
     let whole: Vec<usize> = ranks.iter().map(|r| doubled(*r)).collect();
     let mut chances = vec![0.0_f64; whole.iter().sum::<usize>() + 1];
     chances[0] = 1.0;

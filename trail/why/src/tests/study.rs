@@ -117,6 +117,7 @@ impl Builder {
             build: Build::default(),
             environment: Vec::new(),
             claims: BTreeMap::new(),
+            claim_tests: BTreeMap::new(),
             files: BTreeMap::new(),
             recipe,
         };

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 use statistics::{
-    Bootstrap, BootstrapKind, Continuity, Sample, ZeroHandling, benjamini_hochberg, holm,
-    mann_whitney_u, paired_t, sign_test, t_interval, tost_paired, welch_t, wilcoxon_signed_rank,
+    Bootstrap, BootstrapKind, Continuity, Sample, UnitEffect, ZeroHandling, benjamini_hochberg,
+    holm, indirect_effect, mann_whitney_u, sign_test, t_interval, unit_effect,
+    wilcoxon_signed_rank,
 };
 
 use crate::{agree, cases, floats, near_interval, sample};
@@ -78,15 +79,21 @@ fn the_sign_test_agrees_with_scipys_binomial_test() {
     }
 }
 
+/// Returns the effect of the units of one side over those of the other.
+fn unpaired(case: &Value) -> UnitEffect {
+    let [a, b] = ["a", "b"].map(|side| unit_effect(&floats(&case[side])).unwrap());
+    indirect_effect(&a, &b)
+}
+
 #[test]
 fn t_tests_agree_with_scipy() {
     for case in cases("paired_t") {
-        let test = paired_t(&sample(&case["a"])).unwrap();
+        let test = unit_effect(&floats(&case["a"])).unwrap();
         agree(&case, "t", Some(test.t), &case["expected"]["t"]);
         agree(&case, "p", Some(test.p), &case["expected"]["p"]);
     }
     for case in cases("welch_t") {
-        let test = welch_t(&sample(&case["a"]), &sample(&case["b"])).unwrap();
+        let test = unpaired(&case);
         agree(&case, "t", Some(test.t), &case["expected"]["t"]);
         agree(&case, "df", Some(test.df), &case["expected"]["df"]);
         agree(&case, "p", Some(test.p), &case["expected"]["p"]);
@@ -95,10 +102,17 @@ fn t_tests_agree_with_scipy() {
 
 #[test]
 fn two_one_sided_tests_agree_with_scipy() {
-    for case in cases("tost") {
-        let test = tost_paired(&sample(&case["a"]), case["margin"].as_f64().unwrap()).unwrap();
-        agree(&case, "lower", Some(test.p_lower), &case["expected"][0]);
-        agree(&case, "upper", Some(test.p_upper), &case["expected"][1]);
+    let of_pairs = cases("tost").into_iter();
+    let of_pairs = of_pairs.map(|case| (unit_effect(&floats(&case["a"])).unwrap(), case));
+    let of_sides = cases("tost_welch").into_iter();
+    let of_sides = of_sides.map(|case| (unpaired(&case), case));
+    for (effect, case) in of_pairs.chain(of_sides) {
+        let margin = case["margin"].as_f64().unwrap();
+        let (lower, upper) = (effect.p_above(-margin), effect.p_below(margin));
+        agree(&case, "lower", Some(lower), &case["expected"][0]);
+        agree(&case, "upper", Some(upper), &case["expected"][1]);
+        let both = effect.equivalence((-margin, margin), 0.05);
+        assert_eq!(both.p, lower.max(upper));
     }
 }
 

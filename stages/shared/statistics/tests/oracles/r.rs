@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 use statistics::{
-    Continuity, CorrelationKind, Method, ZeroHandling, benjamini_hochberg, block_anova,
-    correlation, friedman, hodges_lehmann, holm, kruskal_wallis, mann_whitney_u, max_t,
-    permutation_test_means, power, quantile_ranks, sd_upper_bound, smallest_detectable,
-    unit_effect, wilcoxon_signed_rank,
+    Continuity, CorrelationKind, Method, ZeroHandling, benjamini_hochberg, correlation, friedman,
+    holm, kruskal_wallis, mann_whitney_u, permutation_test_means, power, quantile_ranks,
+    smallest_detectable, unit_effect, wilcoxon_signed_rank,
 };
 
 use crate::{agree, floats, sample};
@@ -61,8 +60,6 @@ fn effects_of_units_agree_with_t_test() {
             effect.sign_flip_p,
             &expected["sign_flip"],
         );
-        let bound = sd_upper_bound(effect.sd, effect.n, 0.8);
-        agree(&case, "bound", bound, &expected["sd_bound"]);
     }
 }
 
@@ -99,28 +96,6 @@ fn signed_ranks_agree_with_wilcox_test_and_with_all_signs() {
     for case in cases("signed_rank") {
         let p = test(&case, ZeroHandling::Wilcox);
         agree(&case, "p", p, &case["expected"]["p"]);
-    }
-    for case in cases("signed_rank") {
-        let expected = &case["expected"];
-        let differences = floats(&case["a"]);
-        let estimate = hodges_lehmann(&differences, 0.9).ok();
-        if expected["interval"][0].is_null() {
-            assert_eq!(estimate, None);
-            continue;
-        }
-        agree(&case, "centre", estimate.map(|e| e.0), &expected["centre"]);
-        agree(
-            &case,
-            "low",
-            estimate.map(|e| e.1.low),
-            &expected["interval"][0],
-        );
-        agree(
-            &case,
-            "high",
-            estimate.map(|e| e.1.high),
-            &expected["interval"][1],
-        );
     }
     for case in cases("signed_rank_tied") {
         let expected = &case["expected"];
@@ -169,7 +144,7 @@ fn exact_correlations_agree_with_cor_test() {
 }
 
 #[test]
-fn systems_in_blocks_agree_with_friedman_test_and_with_an_analysis_of_variance() {
+fn systems_in_blocks_agree_with_friedman_test() {
     for case in cases("blocks") {
         let blocks = rows(&case);
         let expected = &case["expected"];
@@ -188,15 +163,6 @@ fn systems_in_blocks_agree_with_friedman_test_and_with_an_analysis_of_variance()
             &expected["asymptotic"],
         );
         agree(&case, "exact", Some(test.p), &expected["exact"]);
-        let anova = block_anova(&blocks).unwrap();
-        agree(&case, "f", Some(anova.f), &expected["f"]);
-        agree(&case, "p", Some(anova.p), &expected["p"]);
-        agree(
-            &case,
-            "residual",
-            Some(anova.residual_variance),
-            &expected["residual"],
-        );
     }
 }
 
@@ -214,23 +180,6 @@ fn groups_agree_with_kruskal_test() {
             &expected["asymptotic"],
         );
         agree(&case, "exact", Some(test.p), &expected["exact"]);
-    }
-}
-
-#[test]
-fn strata_agree_with_closed_testing_over_every_subset() {
-    for case in cases("max_t") {
-        for (i, stratum) in max_t(&rows(&case)).unwrap().into_iter().enumerate() {
-            let expected = &case["expected"];
-            agree(&case, "t", Some(stratum.t.abs()), &expected["t"][i]);
-            agree(&case, "alone", Some(stratum.p), &expected["alone"][i]);
-            agree(
-                &case,
-                "closed",
-                Some(stratum.adjusted_p),
-                &expected["closed"][i],
-            );
-        }
     }
 }
 

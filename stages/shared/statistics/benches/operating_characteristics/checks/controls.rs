@@ -3,9 +3,9 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus as Stream;
 use rand_xoshiro::rand_core::Rng;
-use statistics::{Sample, holm, paired_t, unit_effect, welch_t};
+use statistics::{holm, indirect_effect, unit_effect};
 
-use super::draw::{effects, normal, requests};
+use super::draw::{effects, mean, normal, requests};
 use super::{Check, Table};
 
 const ALPHA: f64 = 0.05;
@@ -23,18 +23,14 @@ fn pooling() -> Table {
             (0..3).map(|_| requests(rng, 1_000, launch)).collect()
         };
         let pooled = move |rng: &mut Stream| {
-            let (a, b) = (
-                Sample::new(side(rng).concat()).ok()?,
-                Sample::new(side(rng).concat()).ok()?,
-            );
-            Some(welch_t(&a, &b)?.p <= ALPHA)
+            let mut pooled = || unit_effect(&side(rng).concat()).ok();
+            Some(indirect_effect(&pooled()?, &pooled()?).p <= ALPHA)
         };
         let high = if launch > 0.0 { 1.0 } else { 0.06 };
         let row = "requests pooled (must fail)";
         checks.push(Check::new((row, column.clone()), (low, high), pooled).costing(5));
         let blocks = move |rng: &mut Stream| {
             let (a, b) = (side(rng), side(rng));
-            let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
             let effects: Vec<f64> = a
                 .iter()
                 .zip(&b)
@@ -64,8 +60,8 @@ fn orders() -> Table {
         let one_by_one = move |rng: &mut Stream| {
             let values = launches(rng);
             let (a, b) = values.split_at(blocks);
-            let effects = Sample::new(a.iter().zip(b).map(|(a, b)| a - b)).ok()?;
-            Some(paired_t(&effects)?.p <= ALPHA)
+            let effects: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+            Some(unit_effect(&effects).ok()?.p <= ALPHA)
         };
         let row = "all of one side first (must fail)";
         checks.push(Check::new((row, column.clone()), (low, 1.0), one_by_one));

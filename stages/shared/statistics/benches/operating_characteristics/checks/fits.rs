@@ -1,7 +1,7 @@
 //! How often intervals of a law's parameters contain the true value.
 
 use rand_xoshiro::Xoshiro256PlusPlus as Stream;
-use statistics::{Interval, Model, fit, jackknife, unit_effect};
+use statistics::{Interval, Model, fit, unit_effect};
 
 use super::draw::normal;
 use super::{Check, Table};
@@ -45,7 +45,7 @@ pub(super) fn tables() -> Vec<Table> {
             };
             let holds = move |interval: Interval| !interval.excludes(truth[parameter]);
             let residuals = move |rng: &mut Stream| {
-                let fit = fit(model, &mean_curve(&study(rng).iter().collect::<Vec<_>>())).ok()?;
+                let fit = fit(model, &mean_curve(&study(rng))).ok()?;
                 let (low, high) = fit.interval(parameter, LEVEL)?;
                 Some(holds(Interval { low, high }))
             };
@@ -57,12 +57,6 @@ pub(super) fn tables() -> Vec<Table> {
             };
             let check = Check::new(named("t over a curve per block"), (0.92, 0.98), each);
             checks.push(check.costing(10));
-            let left_out = move |rng: &mut Stream| {
-                let whole = |blocks: &[&Points]| value(&mean_curve(blocks));
-                Some(holds(jackknife(&study(rng), whole).ok()?.interval(LEVEL)))
-            };
-            let check = Check::new(named("jackknife over blocks"), (0.92, 0.98), left_out);
-            checks.push(check.costing(20));
         }
     }
     vec![Table {
@@ -83,7 +77,7 @@ fn block(rng: &mut Stream, model: Model, truth: &[f64]) -> Points {
 }
 
 /// Returns the mean of the blocks at each rung.
-fn mean_curve(blocks: &[&Points]) -> Points {
+fn mean_curve(blocks: &[Points]) -> Points {
     let at = |(rung, x): (usize, f64)| {
         let total: f64 = blocks.iter().map(|block| block[rung].1).sum();
         (x, total / blocks.len() as f64)

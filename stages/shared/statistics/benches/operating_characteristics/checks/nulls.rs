@@ -2,9 +2,8 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus as Stream;
 use statistics::{
-    ANYTIME_SPREAD, Spending, anytime_interval, cluster_effect, friedman, holm_decisions,
-    log_ratios, look_levels, max_t, rounding_of_ratios, sign_flip_test, unit_effect,
-    unit_effect_rounded,
+    ANYTIME_SPREAD, Group, anytime_interval, friedman, group_effect, holm, log_ratios,
+    rounding_of_ratios, sign_flip_test, unit_effect, unit_effect_rounded,
 };
 
 use super::draw::{effects, normal, uniform};
@@ -136,17 +135,15 @@ fn any_different(design: Design, rng: &mut Stream) -> Option<bool> {
             for _ in 0..design.metrics {
                 let host = |rng: &mut Stream| {
                     let suits = design.launch * normal(rng);
-                    effects(rng, 4, CELL, suits)
+                    (effects(rng, 4, CELL, suits), Vec::new())
                 };
-                let hosts: Vec<Vec<f64>> = (0..design.units).map(|_| host(rng)).collect();
-                p.push(cluster_effect(&hosts).ok().map(|e| e.p));
+                let hosts: Vec<Group> = (0..design.units).map(|_| host(rng)).collect();
+                p.push(group_effect(&hosts).ok().map(|e| e.p));
             }
         }
     }
-    let decisions = holm_decisions(&p, ALPHA);
-    let mut made = decisions.iter().flatten().peekable();
-    made.peek()?;
-    Some(made.any(|decision| decision.rejected))
+    let made: Vec<f64> = p.into_iter().flatten().collect();
+    (!made.is_empty()).then(|| holm(&made).iter().any(|p| *p <= ALPHA))
 }
 
 /// Procedures other than the t interval.
@@ -166,24 +163,6 @@ fn others() -> Table {
             (0.0, high),
             flips,
         ));
-        let family = move |rng: &mut Stream| {
-            let strata = vec![Vec::new(); 24];
-            let correlated = (0..blocks).fold(strata, |mut strata, _| {
-                let common = normal(rng);
-                for stratum in &mut strata {
-                    stratum.push(common + normal(rng));
-                }
-                strata
-            });
-            let tests = max_t(&correlated).ok()?;
-            Some(tests.iter().any(|test| test.adjusted_p <= ALPHA))
-        };
-        let check = Check::new(
-            ("largest t of 24 strata", column.clone()),
-            (0.0, high),
-            family,
-        );
-        checks.push(check.costing(4));
         let systems = move |rng: &mut Stream| {
             let block = |_| {
                 let level = normal(rng);
@@ -254,21 +233,6 @@ fn looks() -> Table {
             (0.10, 1.0),
             plain,
         ));
-    }
-    for (spending, row) in [
-        (Spending::Pocock, "Pocock levels"),
-        (Spending::ObrienFleming, "O'Brien–Fleming levels"),
-    ] {
-        let levels = look_levels(spending, 3, ALPHA);
-        let planned = move |rng: &mut Stream| {
-            let effects = effects(rng, 9, 0.03, 0.0);
-            let finds = |(look, level): (usize, &f64)| {
-                unit_effect(&effects[..3 * (look + 1)]).is_ok_and(|effect| effect.p <= *level)
-            };
-            Some(levels.iter().enumerate().any(finds))
-        };
-        let column = "looks at 3, 6 and 9 blocks";
-        checks.push(Check::new((row, column), (0.0, 0.06), planned));
     }
     Table {
         title: "False *different* when looking repeatedly",

@@ -2,8 +2,8 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus as Stream;
 use statistics::{
-    GateOutcome, RegressionGate, UnitEffect, Worse, holm_decisions, log_margin, power,
-    smallest_detectable, unit_effect,
+    GateOutcome, RegressionGate, UnitEffect, holm, log_margin, power, smallest_detectable,
+    unit_effect,
 };
 
 use super::draw::effects;
@@ -29,14 +29,9 @@ fn differences() -> Table {
                 );
                 let log = f64::ln_1p(effect);
                 let study = move |rng: &mut Stream| {
-                    let p: Vec<Option<f64>> = (0..metrics)
-                        .map(|_| {
-                            unit_effect(&effects(rng, blocks, noise, log))
-                                .ok()
-                                .map(|e| e.p)
-                        })
-                        .collect();
-                    Some(holm_decisions(&p, ALPHA)[0]?.rejected)
+                    let p = |_| Some(unit_effect(&effects(rng, blocks, noise, log)).ok()?.p);
+                    let p: Vec<f64> = (0..metrics).map(p).collect::<Option<_>>()?;
+                    Some(holm(&p)[0] <= ALPHA)
                 };
                 let required = blocks >= 5 && effect >= 0.1 && noise <= 0.03;
                 let bounds = (if required { 0.8 } else { 0.0 }, 1.0);
@@ -70,7 +65,6 @@ fn differences() -> Table {
 fn gates() -> Table {
     let mut checks = Vec::new();
     let gate = RegressionGate {
-        worse: Worse::Higher,
         allowed: log_margin(0.05),
         fails_above: 0.0,
         alpha: ALPHA,
