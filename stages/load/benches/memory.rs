@@ -127,6 +127,7 @@ fn spec(requests: usize) -> Result<LoadSpec, Failure> {
         output: Output {
             tokens: Count::Fixed(1),
             mode: OutputMode::Exact,
+            replaces_recorded: false,
         },
         sampling: Sampling::default(),
         images: None,

@@ -20,7 +20,7 @@ use pipeline::sources::NamedFiles;
     "rate": "`poisson: {rate: R}`; all requests at once are `burst`",
     "request-rate": "`poisson: {rate: R}`; all requests at once are `burst`",
     "concurrency": "`closed-loop: {clients: N}`",
-    "max-concurrency": "`closed-loop: {clients: N}`",
+    "max-concurrency": "`closed-loop: {clients: N}`; beside a rate, the stage's `max-in-flight: N`",
     "clients": "`closed-loop: {clients: N}`",
     "concurrent": "`closed-loop: {clients: N}`",
     "uniform": "`constant: {rate: R}`",
@@ -306,7 +306,8 @@ impl Arrival {
         Some(if at.is_finite() { at } else { all() })
     }
 
-    /// Returns the number of requests that fit. For ladders and ramps, these are the arrivals expected until their end.
+    /// Returns the number of requests that fit. For ladders and ramps, these are the arrivals expected until their end. Of random
+    /// arrivals, more or fewer may come by then, so [`Arrival::lasts`] limits them instead.
     pub(crate) fn room(&self) -> Option<u64> {
         let (stretches, _) = self.stretches()?;
         let arrivals: f64 = stretches.iter().map(|s| s.arrivals()).sum();
@@ -314,10 +315,14 @@ impl Arrival {
         Some((arrivals - 1e-9 * arrivals).ceil().max(1.0) as u64)
     }
 
-    /// Returns the duration of arrivals whose rate falls to 0 at their end; `None` for all others.
-    pub(crate) fn fades_out(&self) -> Option<TimeSpan> {
-        let (stretches, _) = self.stretches()?;
-        stretches.last().filter(|last| last.to == 0.0)?;
+    /// Returns the duration of a ladder or a ramp that ends by its time: at a rate of 0 and, unless a number of requests is
+    /// given, after random arrivals. `None` for all others.
+    pub(crate) fn lasts(&self, is_counted: bool) -> Option<TimeSpan> {
+        let (stretches, process) = self.stretches()?;
+        let is_random = process == Process::Poisson && !is_counted;
+        stretches
+            .last()
+            .filter(|last| last.to == 0.0 || is_random)?;
         let seconds: f64 = stretches.iter().map(|s| s.seconds).sum();
         let duration = std::time::Duration::try_from_secs_f64(seconds).ok()?;
         Some(TimeSpan::of(duration))

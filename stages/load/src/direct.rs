@@ -10,7 +10,7 @@ use crate::models::{ModelsError, list_models};
 use crate::run::{LoadedServer, Target};
 use crate::settings::{Settings, WorkloadChoice};
 use crate::wire::{Address, AddressError};
-use crate::workload::{Count, OutputMode, Range};
+use crate::workload::{Count, Output, OutputMode, PromptSource, Range};
 use contract::Api;
 
 /// The default number of requests, unless there are more clients.
@@ -169,7 +169,7 @@ impl DirectLoad {
             let bounds: Map<String, Value> = search
                 .bounds
                 .iter()
-                .map(|(name, ms)| (format!("{name}-ms"), json!(ms)))
+                .map(|(name, ms)| (format!("{}-ms", name.replace('_', "-")), json!(ms)))
                 .collect();
             stage["search"] = json!({
                 "up-to": search.up_to, "bounds": bounds,
@@ -197,12 +197,21 @@ impl DirectLoad {
         if let (Some((from, to)), Some(WorkloadChoice::Inline(workload))) =
             (self.output_tokens, &mut settings.workload)
         {
-            workload.output.tokens = if from == to {
-                Count::Fixed(from)
-            } else {
-                Count::Range(Range { from, to })
+            workload.output = Output {
+                tokens: if from == to {
+                    Count::Fixed(from)
+                } else {
+                    Count::Range(Range { from, to })
+                },
+                mode: OutputMode::Exact,
+                // As in vLLM and SGLang, an option is for all requests.
+                replaces_recorded: workload.prompts.has_lengths(),
             };
-            workload.output.mode = OutputMode::Exact;
+            if let PromptSource::Mixture(parts) = &mut workload.prompts {
+                for part in parts {
+                    part.output = None;
+                }
+            }
         }
     }
 

@@ -30,7 +30,7 @@ const COLUMNS: [&str; 6] = [
 ];
 
 fn output_throughput(store: &Store, requests: &Digest) -> Result<Option<f64>, TableError> {
-    let (mut from, mut to, mut sum) = (None::<i64>, None::<i64>, 0);
+    let (mut from, mut to, mut sum) = (None::<i64>, None::<i64>, Some(0_i64));
     for batch in ColumnReader::open(store, requests, &COLUMNS)? {
         let batch = batch?;
         let measured = batch.of_each_text("phase", |word| word == Some("measured"))?;
@@ -42,11 +42,15 @@ fn output_throughput(store: &Store, requests: &Digest) -> Result<Option<f64>, Ta
         for row in (0..batch.rows()).filter(counted) {
             from = from.into_iter().chain(sent.get(row)).min();
             to = to.max(done.get(row));
-            sum += tokens.get(row).filter(|_| ok[row]).unwrap_or(0);
+            // As in a cell summary, the sum is unknown if one of its parts is.
+            if ok[row] {
+                sum = sum.zip(tokens.get(row)).map(|(sum, n)| sum + n);
+            }
         }
     }
     let window = from.zip(to).map(|(from, to)| (to - from) as f64 / 1e9);
-    Ok(window.filter(|s| *s > 0.0).map(|s| sum as f64 / s))
+    let window = window.filter(|s| *s > 0.0);
+    Ok(window.zip(sum).map(|(s, sum)| sum as f64 / s))
 }
 
 #[cfg(test)]
@@ -58,27 +62,34 @@ mod tests {
     #[test]
     fn the_throughput_counts_measured_ok_requests_over_their_window() {
         let texts = |words: [&'static str; 4]| words.map(Some);
-        let table = Table::new(vec![
-            Column::text(
-                "phase",
-                texts(["warmup", "measured", "measured", "measured"]),
-            ),
-            Column::text("status", texts(["ok", "ok", "timeout", "ok"])),
-            Column::boolean(
-                "superseded",
-                [Some(false), Some(false), Some(false), Some(true)],
-            ),
-            Column::int("sent_ns", [0, 1_000_000_000, 2_000_000_000, 0].map(Some)),
-            Column::int(
-                "done_ns",
-                [9, 2_000_000_000, 5_000_000_000, 9_000_000_000].map(Some),
-            ),
-            Column::int("output_tokens", [100, 40, 3, 50].map(Some)),
-        ])
-        .unwrap();
+        let table = |tokens: [Option<i64>; 4]| {
+            Table::new(vec![
+                Column::text(
+                    "phase",
+                    texts(["warmup", "measured", "measured", "measured"]),
+                ),
+                Column::text("status", texts(["ok", "ok", "timeout", "ok"])),
+                Column::boolean(
+                    "superseded",
+                    [Some(false), Some(false), Some(false), Some(true)],
+                ),
+                Column::int("sent_ns", [0, 1_000_000_000, 2_000_000_000, 0].map(Some)),
+                Column::int(
+                    "done_ns",
+                    [9, 2_000_000_000, 5_000_000_000, 9_000_000_000].map(Some),
+                ),
+                Column::int("output_tokens", tokens),
+            ])
+        };
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
-        let requests = store.put(&table.to_parquet().unwrap()).unwrap();
-        assert_eq!(output_throughput(&store, &requests).unwrap(), Some(10.0));
+        let throughput = |tokens| {
+            let table = table(tokens).unwrap();
+            let requests = store.put(&table.to_parquet().unwrap()).unwrap();
+            output_throughput(&store, &requests).unwrap()
+        };
+        assert_eq!(throughput([100, 40, 3, 50].map(Some)), Some(10.0));
+        assert_eq!(throughput([None, Some(40), None, None]), Some(10.0));
+        assert_eq!(throughput([Some(100), None, Some(3), Some(50)]), None);
     }
 }

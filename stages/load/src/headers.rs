@@ -1,5 +1,7 @@
 //! The user's own headers, sent with every request of the load.
 
+use pipeline::language::names_a_secret;
+
 /// The headers that every request has already.
 const OURS: [&str; 8] = [
     "accept",
@@ -10,16 +12,6 @@ const OURS: [&str; 8] = [
     "te",
     "transfer-encoding",
     "user-agent",
-];
-
-/// Headers that usually hold a secret.
-const SECRETS: [&str; 6] = [
-    "api-key",
-    "authorization",
-    "cookie",
-    "proxy-authorization",
-    "x-api-key",
-    "x-goog-api-key",
 ];
 
 /// Returns the problem with one of the user's headers, if any, and what to do. A problem is: its name is not a token of
@@ -46,7 +38,7 @@ pub fn header_problem(name: &str, value: &str) -> Option<(String, &'static str)>
             "remove it",
         ));
     }
-    SECRETS.contains(&lower.as_str()).then(|| {
+    names_a_secret(name).then(|| {
         (
             format!("header {name}: this value would be stored, and it is a secret"),
             "name the environment variable that holds the key with `api-key-env` (`--api-key-env` on the \
@@ -62,6 +54,7 @@ mod tests {
     #[test]
     fn a_header_is_a_name_and_one_line_and_neither_ours_nor_a_secret() {
         assert_eq!(header_problem("X-Route", "a b; c=\"d\""), None);
+        assert_eq!(header_problem("Idempotency-Key", "a"), None);
         for (name, value, reason) in [
             ("", "x", "not a valid header name"),
             ("X Route", "x", "not a valid header name"),
@@ -71,6 +64,9 @@ mod tests {
             ("Content-length", "3", "already"),
             ("authorization", "Bearer x", "a secret"),
             ("X-API-Key", "x", "a secret"),
+            ("X-Auth-Token", "x", "a secret"),
+            ("Private-Token", "x", "a secret"),
+            ("Ocp-Apim-Subscription-Key", "x", "a secret"),
         ] {
             let (message, _) = header_problem(name, value).unwrap();
             assert!(message.contains(reason), "{name}: {message}");

@@ -1,6 +1,7 @@
 //! Converts the raw bytes of an attempt to rows, outside the measuring path.
 
 mod answer;
+mod silent;
 #[cfg(test)]
 mod tests_of_ends;
 #[cfg(test)]
@@ -61,7 +62,7 @@ pub(crate) fn interpret(
     check_claims(&mut answer, prompt.output_tokens, sent, took);
     check_results(&mut answer, api, prompt, extra);
     let outcome = outcome(attempt, &answer, schema);
-    settle_chunk_tokens(&mut answer);
+    settle_tokens(&mut answer);
     let row = row_of(attempt, prompt, &answer, outcome, delivery, counter);
     let chunks = match delivery {
         Delivery::Streamed => chunk_rows(&row, answer.chunks),
@@ -114,15 +115,16 @@ fn row_of(
     counter: Option<&FileCounter>,
 ) -> Request {
     let streamed = delivery == Delivery::Streamed;
-    let generated = answer.reasoning.clone() + &answer.text;
+    let generated = answer.reasoning.clone() + &answer.text + &answer.other;
     let counted = count_output(answer, &generated, delivery, counter);
     let tokens_agree = answer
         .usage_output
         .zip(answer.server.output_tokens)
         .map(|(a, b)| a == b);
     let last_chunk_ns = answer.chunks.last().map(|chunk| chunk.0);
-    // A result without text arrived as a whole.
-    let last_chunk_ns = last_chunk_ns.or(answer.result_ns);
+    // The last tokens may have no text. A result without text arrived as a whole.
+    let last_token_ns = last_chunk_ns.max(last_chunk_ns.and(answer.silent.last_ns));
+    let last_token_ns = last_token_ns.or(answer.result_ns);
     Request {
         request_id: attempt.request as i64,
         attempt: i64::from(attempt.attempt),
@@ -142,9 +144,12 @@ fn row_of(
         } else {
             None
         },
+        first_silent_ns: (answer.silent.first_ns)
+            .filter(|_| streamed && !answer.chunks.is_empty())
+            .map(ns),
         first_reasoning_ns: answer.first_reasoning_ns.filter(|_| streamed).map(ns),
         first_answer_ns: answer.first_answer_ns.filter(|_| streamed).map(ns),
-        last_token_ns: last_chunk_ns.map(ns),
+        last_token_ns: last_token_ns.map(ns),
         done_ns: Some(ns(attempt.done_ns)),
         prompt_tokens: answer.usage_prompt.or(answer.server.prompt_tokens),
         cached_prompt_tokens: answer.usage_cached.or(answer.server.cached_prompt_tokens),
@@ -159,6 +164,8 @@ fn row_of(
         } else {
             None
         },
+        silent_events: (streamed && answer.http_status.is_some())
+            .then_some(answer.silent.open as i64),
         finish_reason: (answer.finish_reason.as_ref())
             .map(|reason| reason.chars().take(ERROR_LENGTH).collect()),
         status: outcome.status,
@@ -238,7 +245,7 @@ fn check_claims(answer: &mut Answer, asked: u32, sent: Sent, took: Option<u64>) 
     let output = [answer.usage_output, answer.server.output_tokens];
     let prompts = [answer.usage_prompt, answer.server.prompt_tokens];
     let cached = [answer.usage_cached, answer.server.cached_prompt_tokens];
-    let bytes = answer.text.len() + answer.reasoning.len();
+    let bytes = answer.text.len() + answer.reasoning.len() + answer.other.len();
     let parts = cached.into_iter().zip(prompts);
     if let Some(wrong) = claims::impossible_output(output, asked, bytes)
         .or_else(|| claims::impossible_prompt(prompts, sent))
@@ -290,18 +297,22 @@ fn ns(value: u64) -> i64 {
 }
 
 /// Keeps tokens per chunk only if every chunk has at least one, since it has text, and together they have no more than
-/// the server counts. Otherwise, if the number of chunks equals the server's token count, each chunk is one token.
-fn settle_chunk_tokens(answer: &mut Answer) {
+/// the server counts. Otherwise, if the number of chunks equals the server's token count, each chunk is one token. With events
+/// without text, the same holds for the number of all events.
+fn settle_tokens(answer: &mut Answer) {
     let total = answer.usage_output.or(answer.server.output_tokens);
     let counts = answer.chunks.iter();
     let counts = counts.map(|chunk| chunk.3.filter(|tokens| *tokens >= 1));
     let sum: Option<i64> = counts.sum();
     let agree = sum.is_some_and(|sum| total.is_none_or(|total| sum <= total));
-    if !agree {
-        let one_each = total == Some(answer.chunks.len() as i64);
-        for chunk in &mut answer.chunks {
-            chunk.3 = one_each.then_some(1);
-        }
+    if agree {
+        answer.silent.explain();
+        return;
+    }
+    let one_each = answer.silent.settle(answer.chunks.len(), total);
+    for (i, chunk) in answer.chunks.iter_mut().enumerate() {
+        // Tokens of events without text belong to the next chunk.
+        chunk.3 = one_each.then(|| 1 + answer.silent.before(i));
     }
 }
 

@@ -59,7 +59,7 @@ impl StageKind for Load {
     }
 
     fn semantic_version(&self) -> u32 {
-        12
+        13
     }
 
     /// The model of a server and the rules of a search change more often than the load generator, which measures the
@@ -67,9 +67,9 @@ impl StageKind for Load {
     fn semantic_version_of(&self, parameters: &Json) -> u32 {
         match (&parameters["search"], &parameters["simulate"]) {
             (Json::Null, Json::Null) => self.semantic_version(),
-            (Json::Null, _) => 11,
-            (_, Json::Null) => 14,
-            (_, _) => 13,
+            (Json::Null, _) => 12,
+            (_, Json::Null) => 15,
+            (_, _) => 14,
         }
     }
 
@@ -398,6 +398,7 @@ pub fn target(
     }
     let variable = api_key_env.or(live.api_key_env);
     let api_key = variable.as_deref().map(api_key).transpose()?;
+    let api_key = api_key.map(|key| key.sent_in(live.api_key_header));
     let api = api.unwrap_or(live.api);
     let path = match api {
         Api::OpenaiCompletions => live.endpoints.completions,

@@ -76,7 +76,7 @@ pub fn list_models(
     if answer.status != 200 {
         return Err(ModelsError::Status(answer.status, answer.start()));
     }
-    let names = names(&answer.body);
+    let names = names(&answer.body, api_key);
     if names.is_empty() {
         Err(ModelsError::Answer("no models in the answer".to_owned()))
     } else {
@@ -87,13 +87,15 @@ pub fn list_models(
 /// The longest id of a model that is believed, in bytes. It goes into every request, and into files and messages.
 const LONGEST_ID: usize = 1024;
 
-fn names(body: &[u8]) -> Vec<String> {
+/// Returns the ids in a list of models. An id with the API key in it is left out, because ids are stored and shown.
+fn names(body: &[u8], api_key: Option<&ApiKey>) -> Vec<String> {
     let listed = serde_json::from_slice::<Value>(body).unwrap_or_default();
     let models = listed["data"].as_array().cloned().unwrap_or_default();
     models
         .iter()
         .filter_map(|model| Some(model["id"].as_str()?.to_owned()))
         .filter(|id| !id.trim().is_empty() && id.len() <= LONGEST_ID)
+        .filter(|id| api_key.is_none_or(|key| key.mask(id) == *id))
         .collect()
 }
 
@@ -104,10 +106,13 @@ mod tests {
     #[test]
     fn models_are_read_in_the_order_of_the_server() {
         assert_eq!(
-            names(br#"{"object":"list","data":[{"id":"b"},{"name":"x"},{"id":"a"}]}"#),
+            names(
+                br#"{"object":"list","data":[{"id":"b"},{"name":"x"},{"id":"a"}]}"#,
+                None
+            ),
             ["b", "a"]
         );
-        assert!(names(b"<html>").is_empty());
+        assert!(names(b"<html>", None).is_empty());
     }
 
     #[test]
@@ -116,6 +121,14 @@ mod tests {
         let listing = serde_json::json!({"data": [
             {"id": ""}, {"id": " "}, {"id": format!("{long}m")}, {"id": long}, {"id": 7},
         ]});
-        assert_eq!(names(listing.to_string().as_bytes()), [long]);
+        assert_eq!(names(listing.to_string().as_bytes(), None), [long]);
+    }
+
+    #[test]
+    fn an_id_with_the_key_in_it_is_left_out() {
+        let key = ApiKey::new("sk-a/b-secret").unwrap();
+        let listing =
+            r#"{"data": [{"id": "m"}, {"id": "m-sk-a/b-secret"}, {"id": "sk-a%2Fb-secret"}]}"#;
+        assert_eq!(names(listing.as_bytes(), Some(&key)), ["m"]);
     }
 }

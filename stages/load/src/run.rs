@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::UNIX_EPOCH;
 
 use artifacts::DiskFault;
 use contract::{CacheReset, Chunk, Phase, Request, RequestStatus, RowSource, ServerMetric};
@@ -395,11 +394,6 @@ pub(crate) fn facts(
     health: Option<ClientHealth>,
 ) -> CellFacts {
     let cpu_ns = driven.health.iter().flatten().map(|health| health.cpu_ns);
-    let unix = driven
-        .started
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_nanos();
     CellFacts {
         source: RowSource::Measured,
         expected_requests: driven.expected_requests,
@@ -410,7 +404,7 @@ pub(crate) fn facts(
         rate: spec.arrival.rate(),
         api: target.api.word(),
         streamed: spec.delivery == Delivery::Streamed,
-        started_unix_ns: i64::try_from(unix).unwrap_or(i64::MAX),
+        started_unix_ns: pipeline::unix_ns(driven.started),
         measured_from_ns: i64::try_from(driven.measured_from_ns).ok(),
         window: tally.window(),
         client_cpu_ns: i64::try_from(cpu_ns.sum::<u64>()).ok(),

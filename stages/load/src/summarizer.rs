@@ -338,7 +338,7 @@ mod tests {
         let slo = Slo {
             ttft_ms: Some(200.0),
             tpot_ms: Some(200.0),
-            e2e_ms: None,
+            ..Slo::default()
         };
         let summary = of(&rows, &chunks, &slo);
         assert_eq!(summary.window_s, Some(4.0));
@@ -422,7 +422,10 @@ mod tests {
             ttft_ms: Some(5.0),
             ..Slo::default()
         };
-        assert_eq!(of(&rows, &[], &slo).slo_pass_rate, Some(0.5));
+        let summary = of(&rows, &[], &slo);
+        assert_eq!(summary.slo_pass_rate, Some(0.5));
+        // Requests that were due and never sent count against them.
+        assert_eq!(summary.with_unsent(6).slo_pass_rate, Some(0.125));
         assert_eq!(of(&rows[2..], &[], &slo).slo_pass_rate, None);
     }
 
@@ -464,6 +467,7 @@ mod tests {
                 ttft_ms: Some(5.02),
                 tpot_ms: None,
                 e2e_ms: Some(9.2),
+                ..Slo::default()
             };
             let summary = of(&rows, &chunks, &slo);
             let counted: Vec<&Request> = rows

@@ -65,6 +65,10 @@ pub struct Slo {
     pub tpot_ms: Option<f64>,
     /// The largest end-to-end latency, in ms.
     pub e2e_ms: Option<f64>,
+    /// The largest time from the scheduled time to the first token, in ms. Only open arrivals have it.
+    pub ttft_scheduled_ms: Option<f64>,
+    /// The largest time from the scheduled time to the last token, in ms. Only open arrivals have it.
+    pub e2e_scheduled_ms: Option<f64>,
 }
 
 /// The usual table of a run.
@@ -110,7 +114,8 @@ pub struct Summary {
     pub e2e_beyond_server: Option<Distribution>,
     /// Requests per second that meet every bound; `None` without bounds.
     pub goodput: Option<f64>,
-    /// Share of all measured requests that meet every bound; failed requests meet none. `None` without bounds.
+    /// Share of all measured requests that meet every bound; requests that failed, or were due and never sent, meet none.
+    /// `None` without bounds.
     pub slo_pass_rate: Option<f64>,
 }
 
@@ -153,30 +158,21 @@ pub fn e2e_beyond_server(row: &Request) -> Option<f64> {
     Some(e2e(row)? - row.server_prompt_ms? - row.server_predicted_ms?)
 }
 
-/// Returns a request's time per output token, ms: (last − first) over the tokens after the first chunk. `None` if no
-/// token follows the first chunk.
+/// Returns a request's time per output token, ms. `None` if no token follows the first chunk, or if everything came in one chunk.
 pub(crate) fn tpot(row: &Request) -> Option<f64> {
-    let after_first = row.tokens_after_first_chunk()?;
-    let span = ms(row.first_token_ns, row.last_token_ns)?;
-    (row.chunks? > 1).then(|| span / after_first as f64)
+    let goes_on = row.chunks? > 1 || row.last_token_ns > row.first_token_ns;
+    row.tpot_ms().filter(|_| goes_on)
 }
 
 impl Slo {
     /// Returns whether a request was answered within every bound, and how close it came to one.
     pub(crate) fn judged(&self, row: &Request) -> Judged {
-        let ratio = |bound: Option<f64>, value: Option<f64>| {
-            bound.map(|bound| value.map(|value| value / bound))
-        };
-        let ratios = [
-            ratio(self.ttft_ms, ttft(row)),
-            ratio(self.tpot_ms, tpot(row)),
-            ratio(self.e2e_ms, e2e(row)),
-        ];
         // A bound on a latency that the request lacks is not met.
-        let strain = ratios
-            .into_iter()
-            .flatten()
-            .try_fold(0.0, |most: f64, ratio| Some(most.max(ratio?)))
+        let strain = self
+            .bounds(row)
+            .try_fold(0.0, |most: f64, (bound, value)| {
+                Some(most.max(value? / bound))
+            })
             .filter(|_| row.status == RequestStatus::Ok);
         Judged {
             good: strain.is_some() && self.kept(row),
@@ -185,17 +181,69 @@ impl Slo {
     }
 
     pub(crate) fn kept(&self, row: &Request) -> bool {
-        let keeps = |bound: Option<f64>, value: Option<f64>| match bound {
-            Some(bound) => value.is_some_and(|v| v <= bound),
-            None => true,
-        };
-        keeps(self.ttft_ms, ttft(row))
-            && keeps(self.tpot_ms, tpot(row))
-            && keeps(self.e2e_ms, e2e(row))
+        self.bounds(row)
+            .all(|(bound, value)| value.is_some_and(|value| value <= bound))
     }
 
     pub(crate) fn any(&self) -> bool {
-        self.ttft_ms.is_some() || self.tpot_ms.is_some() || self.e2e_ms.is_some()
+        *self != Self::default()
+    }
+
+    /// Returns each bound, ms, with the value of a request that must not be above it.
+    fn bounds(&self, row: &Request) -> impl Iterator<Item = (f64, Option<f64>)> {
+        // In a closed loop, a request is due when its client is free, so a wait is not seen.
+        let due = row.scheduled_ns.filter(|_| row.client_id.is_none());
+        let pairs = [
+            (self.ttft_ms, ttft(row)),
+            (self.tpot_ms, tpot(row)),
+            (self.e2e_ms, e2e(row)),
+            (self.ttft_scheduled_ms, ms(due, row.first_token_ns)),
+            (self.e2e_scheduled_ms, ms(due, row.last_token_ns)),
+        ];
+        pairs
+            .into_iter()
+            .filter_map(|(bound, value)| Some((bound?, value)))
+    }
+
+    /// Returns the bounds with those on TTFT and E2E from the scheduled time. Requests that wait in line for a limit on requests
+    /// in flight are sent late, so only the scheduled time shows their wait.
+    #[must_use]
+    pub fn from_schedule(self) -> Self {
+        let lower =
+            |one: Option<f64>, other: Option<f64>| one.into_iter().chain(other).reduce(f64::min);
+        Self {
+            ttft_ms: None,
+            e2e_ms: None,
+            ttft_scheduled_ms: lower(self.ttft_scheduled_ms, self.ttft_ms),
+            e2e_scheduled_ms: lower(self.e2e_scheduled_ms, self.e2e_ms),
+            ..self
+        }
+    }
+
+    /// Returns the bounds in words, such as `TTFT ≤ 200 ms and TPOT ≤ 40 ms`.
+    pub fn in_words(&self) -> String {
+        let named = [
+            ("TTFT", self.ttft_ms),
+            ("TPOT", self.tpot_ms),
+            ("E2E", self.e2e_ms),
+            ("TTFT from its scheduled time", self.ttft_scheduled_ms),
+            ("E2E from its scheduled time", self.e2e_scheduled_ms),
+        ];
+        let bounds = named.into_iter();
+        let bounds = bounds.filter_map(|(name, ms)| Some(format!("{name} ≤ {} ms", ms?)));
+        bounds.collect::<Vec<_>>().join(" and ")
+    }
+}
+
+impl Summary {
+    /// Counts requests that were due and never sent: they met no bound.
+    #[must_use]
+    pub fn with_unsent(mut self, unsent: u64) -> Self {
+        let cancelled = self.statuses.get(&RequestStatus::Cancelled);
+        let judged = self.statuses.values().sum::<u64>() - cancelled.copied().unwrap_or(0);
+        let share = judged as f64 / (judged + unsent).max(1) as f64;
+        self.slo_pass_rate = self.slo_pass_rate.map(|rate| rate * share);
+        self
     }
 }
 
@@ -211,6 +259,45 @@ mod tests {
             assert!((quantile - expected).abs() < 1e-12);
         }
         assert_eq!(Distribution::of(Vec::new()), None);
+    }
+
+    #[test]
+    fn a_wait_in_line_counts_against_bounds_from_the_schedule() {
+        // Due at 0, sent after 1 s, answered 45 ms later.
+        let row = Request {
+            client_id: None,
+            scheduled_ns: Some(0),
+            sent_ns: Some(1_000_000_000),
+            first_token_ns: Some(1_045_000_000),
+            last_token_ns: Some(1_045_000_000),
+            ..contract::synthetic::request(0)
+        };
+        let slo = Slo {
+            ttft_ms: Some(100.0),
+            e2e_ms: Some(500.0),
+            e2e_scheduled_ms: Some(400.0),
+            ..Slo::default()
+        };
+        assert!(
+            !slo.judged(&row).good
+                && slo.kept(&Request {
+                    scheduled_ns: row.sent_ns,
+                    ..row.clone()
+                })
+        );
+        let moved = slo.from_schedule();
+        assert_eq!(
+            moved.in_words(),
+            "TTFT from its scheduled time ≤ 100 ms and E2E from its scheduled time ≤ 400 ms"
+        );
+        let judged = moved.judged(&row);
+        assert_eq!((judged.good, judged.strain), (false, Some(10.45)));
+        // A client of a closed loop has no schedule.
+        let closed = Request {
+            client_id: Some(0),
+            ..row
+        };
+        assert_eq!(moved.judged(&closed).strain, None);
     }
 
     #[test]

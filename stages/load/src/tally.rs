@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use contract::{Chunk, Phase, Request, RequestStatus, TokenSource};
 
 use crate::pauses::Pauses;
+use crate::workload::Workload;
+
+/// The largest share of prompt tokens from a cache that needs no explanation. A chat template begins every prompt alike.
+const MOST_CACHED: f64 = 0.2;
 
 /// Counts over a run's rows; memory does not grow with them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,6 +39,13 @@ pub struct Tally {
     pub counted_in_chunks: u64,
     /// Answered streamed measured requests whose server counts reasoning tokens without sending their text.
     pub hidden_reasoning: u64,
+    /// Prompt tokens that came from the server's cache, and all prompt tokens, of the answered measured requests whose answer
+    /// tells both; `None` if none does.
+    pub cached: Option<(i64, i64)>,
+    /// Answered measured requests with events without text of which nobody can tell how many tokens they have.
+    pub silent: u64,
+    /// Answered measured requests whose server counts fewer tokens than it sent chunks of text.
+    pub too_few: u64,
     /// Times in which nothing arrived.
     pub(crate) pauses: Pauses,
     /// Measured requests that were answered completely, but without a chunk of text. Answers of APIs that generate no
@@ -121,6 +132,12 @@ impl Tally {
             self.prompt_tokens = Some(Spread::with(self.prompt_tokens, tokens));
         }
         if row.status == RequestStatus::Ok
+            && let Some((cached, all)) = row.cached_prompt_tokens.zip(row.prompt_tokens)
+        {
+            let (before, sum) = self.cached.unwrap_or_default();
+            self.cached = Some((before.saturating_add(cached), sum.saturating_add(all)));
+        }
+        if row.status == RequestStatus::Ok
             && row.output_tokens > Some(1)
             && let Some(first) = chunks.first()
         {
@@ -131,7 +148,12 @@ impl Tally {
         self.counted_in_chunks += u64::from(row.status == RequestStatus::Ok && by_chunks);
         let hidden = row.first_token_ns.is_some() && row.hidden_tokens() > 0;
         self.hidden_reasoning += u64::from(row.status == RequestStatus::Ok && hidden);
-        let silent = row.status == RequestStatus::Ok && row.output_tokens != Some(0);
+        let is_ok = row.status == RequestStatus::Ok;
+        self.silent += u64::from(is_ok && row.silent_events > Some(0));
+        let too_few = row.output_tokens.zip(row.chunks);
+        let too_few = too_few.is_some_and(|(tokens, chunks)| chunks > tokens);
+        self.too_few += u64::from(is_ok && too_few);
+        let silent = is_ok && row.output_tokens != Some(0);
         self.without_text += u64::from(silent && chunks.is_empty());
         *self.statuses.entry(row.status).or_default() += 1;
         if let Some(error) = &row.error {
@@ -169,7 +191,42 @@ impl Tally {
                  the time that they took, and token throughput has both"
             )
         });
-        in_chunks.into_iter().chain(hidden).collect()
+        let silent = answers(self.silent).map(|(answers, _)| {
+            format!(
+                "{answers} had several events without text in a row, and no count tells how many tokens they have: TPOT and E2E \
+                 may be wrong; a server that reports its usage in every event tells it"
+            )
+        });
+        let too_few = answers(self.too_few).map(|(answers, whose)| {
+            format!(
+                "the server counts fewer tokens in {answers} than {whose} chunks with text: its count is wrong, and so are TPOT \
+                 and token throughput"
+            )
+        });
+        let notes = [in_chunks, hidden, silent, too_few];
+        notes.into_iter().flatten().collect()
+    }
+
+    /// Returns the share of prompt tokens that came from the server's cache, if answers tell it.
+    pub fn cached_share(&self) -> Option<f64> {
+        let (cached, all) = self.cached.filter(|(_, all)| *all > 0)?;
+        Some(cached as f64 / all as f64)
+    }
+
+    /// Returns the doubt about prompts that the server had seen before, for a workload whose prompts should share nothing but the
+    /// beginning of a chat template.
+    pub fn warm_cache(&self, workload: &Workload) -> Option<String> {
+        let shares = workload.prompts.shares_prefixes()
+            || workload.sessions.is_some()
+            || workload.system.is_some();
+        let share = self
+            .cached_share()
+            .filter(|share| !shares && *share > MOST_CACHED)?;
+        Some(format!(
+            "{:.0} % of the prompt tokens came from the server's cache, although the prompts do not share a prefix: the server \
+             has seen them before, so TTFT is that of a warm cache; restart the server, or give another --seed",
+            share * 100.0
+        ))
     }
 
     /// Returns the doubt about a load during which everything stood still for a second or more. The gate `stalls` judges
@@ -251,6 +308,52 @@ mod tests {
             note.starts_with("2 answers gave no count; their chunks"),
             "{note}"
         );
+    }
+
+    #[test]
+    fn counts_that_cannot_be_placed_or_are_too_small_are_noted() {
+        let row = |id: i64, silent_events, output_tokens| Request {
+            silent_events,
+            output_tokens,
+            ..contract::synthetic::request(id)
+        };
+        let rows = [row(0, Some(0), Some(5)), row(1, None, Some(5))];
+        assert!(Tally::of(&rows, &[]).notes_on_tokens().is_empty());
+        let rows = [row(0, Some(10), Some(5)), row(1, Some(0), Some(1))];
+        let notes = Tally::of(&rows, &[]).notes_on_tokens();
+        assert!(
+            notes[0].starts_with("1 answer had several events"),
+            "{notes:?}"
+        );
+        assert!(
+            notes[1].starts_with("the server counts fewer tokens in 1 answer"),
+            "{notes:?}"
+        );
+    }
+
+    #[test]
+    fn prompts_from_a_warm_cache_are_doubted_unless_they_share_a_prefix() {
+        let row = |id: i64, cached_prompt_tokens| Request {
+            prompt_tokens: Some(100),
+            cached_prompt_tokens,
+            ..contract::synthetic::request(id)
+        };
+        let workload = |prompts: serde_json::Value| -> Workload {
+            serde_json::from_value(serde_json::json!({ "prompts": prompts })).unwrap()
+        };
+        let words = workload(serde_json::json!({"words": {"length": 4}}));
+        let prefix = workload(serde_json::json!({"shared-prefix": {"prefix": 4, "suffix": 4}}));
+        let warm = Tally::of(&[row(0, Some(10)), row(1, Some(90)), row(2, None)], &[]);
+        assert_eq!(
+            (warm.cached, warm.cached_share()),
+            (Some((100, 200)), Some(0.5))
+        );
+        let doubt = warm.warm_cache(&words).unwrap();
+        assert!(doubt.starts_with("50 % of the prompt tokens"), "{doubt}");
+        assert_eq!(warm.warm_cache(&prefix), None);
+        let cold = Tally::of(&[row(0, Some(10))], &[]);
+        assert_eq!(cold.warm_cache(&words), None);
+        assert_eq!(Tally::of(&[row(0, None)], &[]).cached_share(), None);
     }
 
     #[test]

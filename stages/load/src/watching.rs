@@ -231,17 +231,14 @@ impl<'a> Watching<'a> {
     }
 
     fn rows_of(&mut self, ended: Ended) -> io::Result<()> {
-        let Ended { mut attempt, next } = ended;
-        if let Some(key) = &self.target.api_key {
-            key.mask_bytes(&mut attempt.bytes);
-        }
+        let Ended { attempt, next } = ended;
         let prompt = self.spec.prompts.at(attempt.request)?;
         let Interpreted {
             mut row,
             chunks,
             text,
             form,
-            model,
+            mut model,
         } = interpret(
             &attempt,
             &prompt,
@@ -270,7 +267,9 @@ impl<'a> Watching<'a> {
             self.history.end(&prompt);
         }
         if let Some(key) = &self.target.api_key {
+            // The texts of a server that are stored or shown. The next turn above repeats what the server answered.
             let texts = row.error.iter_mut().chain(&mut row.finish_reason);
+            let texts = texts.chain(&mut model);
             texts.for_each(|text| *text = key.mask(text));
         }
         let refusal = self.refusals.after(&row, form);

@@ -144,7 +144,7 @@ fn a_rate_that_falls_to_nothing_ends_the_load_there() {
         ],
         process: Process::Constant,
     });
-    assert_eq!(hill.fades_out(), Some(TimeSpan::seconds(7)));
+    assert_eq!(hill.lasts(true), Some(TimeSpan::seconds(7)));
     assert_eq!(hill.expected_within(7.0), Some((40.0, 0.0)));
     assert_eq!(hill.expected_within(1.0), Some((2.5, 0.0)));
     let offsets = hill.drawn(50, &stream(1)).unwrap();
@@ -159,7 +159,39 @@ fn a_rate_that_falls_to_nothing_ends_the_load_there() {
         assert!((at - seconds).abs() < 1e-3, "arrival {arrival} at {at} s");
     }
     assert!(offsets[40..].iter().all(|at| *at == u64::MAX));
-    assert_eq!(ramp(3.0, 1.0, 2.0, Process::Poisson).fades_out(), None);
+    assert_eq!(ramp(3.0, 1.0, 2.0, Process::Poisson).lasts(true), None);
+}
+
+#[test]
+fn random_arrivals_of_a_ladder_end_by_its_time_and_their_number_varies() {
+    let levels = [(10.0, 1.0), (40.0, 0.5)].map(|(rate, seconds)| Level {
+        rate,
+        to: None,
+        seconds,
+    });
+    let ladder = |process| {
+        Arrival::Steps(Steps {
+            levels: levels.to_vec(),
+            process,
+        })
+    };
+    let random = ladder(Process::Poisson);
+    assert_eq!(random.lasts(true), None);
+    assert_eq!(ladder(Process::Constant).lasts(false), None);
+    let span = random.lasts(false).unwrap();
+    assert_eq!(span, TimeSpan::milliseconds(1500));
+    let count = crate::extent::enough_for(&random, span).unwrap() as usize;
+    let counts: Vec<f64> = (0..200)
+        .map(|seed| {
+            let offsets = random.drawn(count, &stream(seed)).unwrap();
+            offsets.partition_point(|at| *at < span.nanoseconds()) as f64
+        })
+        .collect();
+    // Poisson of mean 30.
+    let mean = counts.iter().sum::<f64>() / 200.0;
+    let variance = counts.iter().map(|n| (n - mean).powi(2)).sum::<f64>() / 199.0;
+    assert!((28.5..31.5).contains(&mean), "{mean}");
+    assert!((20.0..42.0).contains(&variance), "{variance}");
 }
 
 #[test]

@@ -49,7 +49,8 @@ pub(super) struct Assignment {
     api: Api,
     path: Option<String>,
     headers: Vec<(String, String)>,
-    api_key: Option<String>,
+    /// The key, and the header of its own that carries it.
+    api_key: Option<(String, Option<String>)>,
     absent_cached_is_zero: bool,
 }
 
@@ -316,7 +317,9 @@ impl Part {
             ca_file: certificates.as_ref().map(|file| file.path().to_owned()),
             path: a.path,
             headers: a.headers,
-            api_key: a.api_key.as_deref().and_then(ApiKey::new),
+            api_key: a
+                .api_key
+                .and_then(|(key, header)| Some(ApiKey::new(&key)?.sent_in(header))),
             absent_cached_is_zero: a.absent_cached_is_zero,
             ..Target::new(a.base_url, a.model, a.api)
         };

@@ -165,6 +165,7 @@ fn has_possible_stamps(row: &Request, latest_ns: i64) -> Result<(), &'static str
     let between = [
         row.headers_ns,
         row.first_token_ns,
+        row.first_silent_ns,
         row.first_reasoning_ns,
         row.first_answer_ns,
         row.last_token_ns,
@@ -199,6 +200,7 @@ fn has_possible_counts(row: &Request) -> Result<(), &'static str> {
         row.output_tokens,
         row.reasoning_tokens,
         row.first_chunk_tokens,
+        row.silent_events,
         row.in_flight_at_send,
         row.reads,
         row.output_characters,

@@ -1,12 +1,14 @@
 //! The content of an answer, read from the bytes of an attempt: its head, its events, and when each of them arrived.
 
 use apis::{
-    Adapter, Delivery, Division, Event, PromptParts, Reading, Server, Text, divide, words_of_error,
+    Adapter, Delivery, Division, Event, PromptParts, Reading, Server, Step, Text, divide,
+    words_of_error,
 };
 use artifacts::json::Distinct;
 use contract::Api;
 use serde_json::Value;
 
+use super::silent::Silent;
 use crate::answered::model_in;
 use crate::claims;
 use crate::measure::{Attempt, End};
@@ -43,8 +45,12 @@ pub(super) struct Answer {
     /// The answer itself.
     pub(super) text: String,
     pub(super) first_answer_ns: Option<u64>,
+    /// Calls of tools and refusals, which are generated but no text for a reader.
+    pub(super) other: String,
     /// The chunks with text.
     pub(super) chunks: Vec<TextChunk>,
+    /// The events without text in which the server may have generated tokens.
+    pub(super) silent: Silent,
     pub(super) usage_output: Option<i64>,
     pub(super) usage_reasoning: Option<i64>,
     pub(super) usage_prompt: Option<i64>,
@@ -172,12 +178,12 @@ pub(super) fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> An
             }
         };
         // Any JSON is not an answer: a gateway may have written it.
-        if whole && reading == Reading::default() {
+        if whole && reading.is_empty() {
             answer.broken.get_or_insert_with(|| nothing_in(&body.bytes));
         }
         let wrong = reading.wrong.take();
-        let after = (over && reading != Reading::default())
-            .then(|| "the answer goes on after its end".to_owned());
+        let after =
+            (over && !reading.is_empty()).then(|| "the answer goes on after its end".to_owned());
         let unthinkable = claims::refuse_unthinkable(&mut reading);
         if let Some(wrong) = wrong.or(after).or(unthinkable) {
             answer.broken.get_or_insert(wrong);
@@ -256,8 +262,14 @@ impl Answer {
 
     /// Adds the content of an event.
     fn add(&mut self, reading: Reading, event: &Event, body: &Body) {
-        let before = self.usage_output.unwrap_or(0);
-        let more = reading.output_tokens.is_some_and(|count| count > before);
+        let before = self.usage_output;
+        let more = reading
+            .output_tokens
+            .is_some_and(|count| count > before.unwrap_or(0));
+        let ends = reading.finish_reason.is_some();
+        // The first count in the event that ends an answer is the total, and tells nothing about this event.
+        let has_token = reading.tokens.is_some_and(|tokens| tokens > 0)
+            || (more && reading.step != Step::None && (before.is_some() || !ends));
         // Tokens of events without text belong to the next chunk.
         let new = reading.tokens.map(|new| self.hidden + new);
         let tokens = new.or_else(|| reading.output_tokens.map(|count| count - self.chunked));
@@ -284,23 +296,30 @@ impl Answer {
         };
         let reasoned = reading.reasoning.as_ref().map_or(0, String::len);
         self.reasoning.extend(reading.reasoning);
+        let others = reading.other.as_ref().map_or(0, String::len);
+        self.other.extend(reading.other);
         if reading.results.is_some() {
             self.results = reading.results;
             self.largest_index = reading.largest_index;
             self.result_ns = body.marks.last().map(|(_, at_ns, _)| *at_ns);
         }
-        if answered + reasoned == 0 {
+        let bytes = answered + reasoned + others;
+        if bytes == 0 {
             self.hidden += reading.tokens.unwrap_or(0);
+            let (at_ns, _) = body.arrival(event.end);
+            let chunks = self.chunks.len();
+            self.silent
+                .add(reading.step, (has_token, ends), at_ns, chunks);
             return;
         }
         self.hidden = 0;
         self.chunked = reading.output_tokens.unwrap_or(self.chunked);
         let (at_ns, read) = body.arrival(event.end);
-        self.chunks.push((at_ns, read, answered + reasoned, tokens));
+        self.chunks.push((at_ns, read, bytes, tokens));
         if reasoned > 0 {
             self.first_reasoning_ns.get_or_insert(at_ns);
         }
-        if answered > 0 {
+        if answered + others > 0 {
             self.first_answer_ns.get_or_insert(at_ns);
         }
     }

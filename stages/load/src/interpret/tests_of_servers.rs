@@ -268,3 +268,176 @@ fn half_of_a_character_in_an_event_breaks_no_answer() {
     let reason = r#"an event is not JSON: {"a": "\ud83d" 5}"#;
     assert_eq!(row.error.as_deref(), Some(reason));
 }
+
+/// Interprets a stream whose events arrive every 10 ms, the first after 10 ms.
+fn paced(api: Api, events: &[Value]) -> Interpreted {
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+    let mut attempt = Attempt {
+        sent_ns: Some(0),
+        bytes: head.into(),
+        end: End::Complete,
+        ..Attempt::due(0, 1, None, 0)
+    };
+    for (i, event) in events.iter().enumerate() {
+        attempt.bytes.extend(format!("data: {event}\n\n").bytes());
+        attempt.reads.push(Read {
+            at_ns: (i as u64 + 1) * 10_000_000,
+            end: attempt.bytes.len(),
+        });
+    }
+    attempt.bytes.extend(DONE.bytes());
+    let last = attempt.reads.last_mut().unwrap();
+    last.end = attempt.bytes.len();
+    attempt.done_ns = last.at_ns;
+    let how = (api, Delivery::Streamed);
+    interpret(&attempt, &prompt(), how, &BTreeMap::new(), None, None)
+}
+
+/// The number of the first and the last event with a token, TPOT in ms, and the events that nobody can place.
+fn spans(answer: &Interpreted) -> (i64, i64, Option<f64>, Option<i64>) {
+    let row = &answer.row;
+    assert_eq!(row.status, RequestStatus::Ok, "{:?}", row.error);
+    let (first, last) = (row.first_token_ns.unwrap(), row.last_token_ns.unwrap());
+    let number = |ns: i64| ns / 10_000_000;
+    (
+        number(first),
+        number(last),
+        row.tpot_ms(),
+        row.silent_events,
+    )
+}
+
+fn said(text: &str, count: Option<i64>, end: Option<&str>) -> Value {
+    let choice = json!({"index": 0, "text": text, "finish_reason": end});
+    let usage = count.map(|count| json!({"completion_tokens": count}));
+    json!({"choices": [choice], "usage": usage})
+}
+
+fn total(tokens: i64) -> Value {
+    json!({"choices": [], "usage": {"completion_tokens": tokens}})
+}
+
+#[test]
+fn tokens_without_text_at_the_end_belong_to_tpot_and_e2e() {
+    let api = Api::OpenaiCompletions;
+    let right = (1, 20, Some(10.0), Some(0));
+    // Ten tokens with text and ten without, counted at the end.
+    let text = |i: i64| if i < 10 { "a " } else { "" };
+    let end = |i: i64| (i == 19).then_some("length");
+    let mut events: Vec<Value> = (0..20).map(|i| said(text(i), None, end(i))).collect();
+    events.push(total(20));
+    assert_eq!(spans(&paced(api, &events)), right);
+    // The reason for the end comes in an event of its own, which has no token.
+    events[19] = said("", None, None);
+    events.insert(20, said("", None, Some("length")));
+    assert_eq!(spans(&paced(api, &events)), right);
+    // A single event without text, and one that ends the answer, have none either.
+    let mut few: Vec<Value> = (0..10).map(|_| said("a", None, None)).collect();
+    few.extend([
+        said("", None, None),
+        said("", None, Some("stop")),
+        total(10),
+    ]);
+    assert_eq!(spans(&paced(api, &few)), (1, 10, Some(10.0), Some(0)));
+    // Nor have several of them, if every token has text.
+    few.insert(10, said("", None, None));
+    assert_eq!(spans(&paced(api, &few)), (1, 10, Some(10.0), Some(0)));
+    // In every event.
+    let counted = |i: i64| said(text(i), Some(i + 1), end(i));
+    let events: Vec<Value> = (0..20).map(counted).collect();
+    assert_eq!(spans(&paced(api, &events)), right);
+    let words = |i: i64| "a ".repeat(10.min(i as usize + 1));
+    let sglang = |i: i64| {
+        let end = end(i).map(|end| json!({"type": end}));
+        json!({"text": words(i), "meta_info": {"completion_tokens": i + 1, "finish_reason": end}})
+    };
+    let events: Vec<Value> = (0..20).map(sglang).collect();
+    assert_eq!(spans(&paced(Api::SglangGenerate, &events)), right);
+    let tgi = |i: i64| {
+        let details = end(i).map(|end| json!({"finish_reason": end, "generated_tokens": 20}));
+        json!({"token": {"text": "w", "special": i >= 10}, "details": details})
+    };
+    let events: Vec<Value> = (0..20).map(tgi).collect();
+    assert_eq!(spans(&paced(Api::TgiGenerate, &events)), right);
+}
+
+#[test]
+fn tokens_without_text_before_the_first_text_do_not_shorten_tpot() {
+    let events = |count: i64| {
+        let text = |i: i64| if i < 10 { "" } else { "a " };
+        let mut events: Vec<Value> = (0..20).map(|i| said(text(i), None, None)).collect();
+        events.push(total(count));
+        paced(Api::OpenaiCompletions, &events)
+    };
+    // The first text, which the definition of TTFT asks for, and the first token.
+    let answer = events(20);
+    assert_eq!(spans(&answer), (11, 20, Some(10.0), Some(0)));
+    assert_eq!(answer.row.first_silent_ns, Some(10_000_000));
+    assert_eq!(answer.row.first_chunk_tokens, Some(11));
+    // Several tokens in an event: nobody can tell how many there are before the first text.
+    assert_eq!(spans(&events(39)), (11, 20, Some(190.0 / 38.0), Some(10)));
+    // The role of the message is no token.
+    let chunk = |delta: Value| json!({"choices": [{"delta": delta}]});
+    let mut chat = vec![chunk(json!({"role": "assistant", "content": ""}))];
+    chat.extend((0..10).map(|_| chunk(json!({"content": ""}))));
+    chat.extend((0..10).map(|_| chunk(json!({"content": "a"}))));
+    chat.push(total(20));
+    let answer = paced(Api::OpenaiChat, &chat);
+    assert_eq!(spans(&answer), (12, 21, Some(10.0), Some(0)));
+    assert_eq!(answer.row.first_silent_ns, Some(20_000_000));
+}
+
+#[test]
+fn events_without_text_that_no_count_explains_are_counted() {
+    let text = |i: i64| if i < 10 { "a " } else { "" };
+    let events: Vec<Value> = (0..20).map(|i| said(text(i), None, None)).collect();
+    let answer = paced(Api::OpenaiCompletions, &events);
+    assert_eq!(answer.row.output_tokens, Some(10));
+    assert_eq!(spans(&answer), (1, 10, Some(10.0), Some(10)));
+}
+
+#[test]
+fn calls_of_tools_and_refusals_are_generated_text() {
+    let delta = |delta: Value| json!({"choices": [{"delta": delta}]});
+    let call = |name: Option<&str>, arguments: &str| {
+        let function = json!({"name": name, "arguments": arguments});
+        delta(json!({"tool_calls": [{"index": 0, "function": function}]}))
+    };
+    let mut events: Vec<Value> = (0..5).map(|_| delta(json!({"content": "a "}))).collect();
+    events.push(call(Some("f"), ""));
+    events.extend((0..14).map(|_| call(None, "{\"")));
+    events.push(total(20));
+    let answer = paced(Api::OpenaiChat, &events);
+    assert_eq!(spans(&answer), (1, 20, Some(10.0), Some(0)));
+    assert_eq!(
+        (answer.row.chunks, answer.text.as_str()),
+        (Some(20), "a a a a a ")
+    );
+    assert_eq!(answer.row.output_characters, Some(10 + 1 + 28));
+    let mut events: Vec<Value> = (0..9).map(|_| delta(json!({"refusal": "no "}))).collect();
+    events.push(total(9));
+    assert_eq!(
+        spans(&paced(Api::OpenaiChat, &events)),
+        (1, 9, Some(10.0), Some(0))
+    );
+    let block = |delta: Value| json!({"type": "content_block_delta", "delta": delta});
+    let begins = json!({"type": "tool_use", "id": "t", "name": "f", "input": {}});
+    let mut events = vec![
+        block(json!({"type": "text_delta", "text": "hi "})),
+        json!({"type": "content_block_start", "content_block": begins}),
+    ];
+    events.extend((0..6).map(|_| block(json!({"type": "input_json_delta", "partial_json": "{"}))));
+    events.push(
+        json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"},
+        "usage": {"output_tokens": 8}}),
+    );
+    let answer = paced(Api::AnthropicMessages, &events);
+    assert_eq!(spans(&answer), (1, 8, Some(10.0), Some(0)));
+    let part = |kind: &str| json!({"type": format!("response.{kind}.delta"), "delta": "x"});
+    let mut events = vec![part("output_text")];
+    events.extend((0..6).map(|_| part("function_call_arguments")));
+    events.push(json!({"type": "response.completed", "response":
+        {"status": "completed", "usage": {"output_tokens": 7}}}));
+    let answer = paced(Api::OpenaiResponses, &events);
+    assert_eq!(spans(&answer), (1, 7, Some(10.0), Some(0)));
+}

@@ -27,9 +27,10 @@ pub(super) fn canonical(given: &Json, library: &dyn Library) -> Result<Json, Vec
         return import::canonical(import, given, library);
     }
     let mut problems = Vec::new();
-    // If the rate falls to zero, the load ends at that time.
-    let fades = settings.arrival.as_ref().and_then(Arrival::fades_out);
-    settings.duration = settings.duration.or(fades);
+    let is_counted = settings.requests.or(settings.sessions).is_some();
+    let lasts = settings.arrival.as_ref();
+    let lasts = lasts.and_then(|arrival| arrival.lasts(is_counted));
+    settings.duration = settings.duration.or(lasts);
     let Some(arrival) = &mut settings.arrival else {
         return Err(vec![missing("arrival")]);
     };

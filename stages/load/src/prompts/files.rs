@@ -171,12 +171,14 @@ fn records(text: &str) -> Result<Vec<(String, Value)>, String> {
         let place = |record: &tabular::Record| format!("line {}", record.lines.start + 1);
         return Ok(records.into_iter().map(|r| (place(&r), r.value)).collect());
     }
-    let sheet = tabular::read(tabular::Format::Csv, text.as_bytes(), None).map_err(unreadable)?;
+    let sheet = tabular::read_texts(text.as_bytes()).map_err(unreadable)?;
     tabular::check_objects(sheet.rows(), sheet.names.len()).map_err(unreadable)?;
     let row = |row: usize| {
-        let field = |(name, column): (&String, &Vec<tabular::Field>)| match &column[row] {
-            tabular::Field::Null => None,
-            field => Some((name.to_ascii_lowercase(), Value::from(field.to_string()))),
+        let field = |(name, column): (&String, &Vec<tabular::Field>)| {
+            let (name, text) = (name.to_ascii_lowercase(), written(&column[row])?);
+            // A prompt is sent as it is written.
+            let text = if name == "prompt" { text } else { text.trim() };
+            Some((name, Value::from(text)))
         };
         let object = sheet.names.iter().zip(&sheet.columns).filter_map(field);
         (sheet.places.words(row), Value::Object(object.collect()))
@@ -186,9 +188,16 @@ fn records(text: &str) -> Result<Vec<(String, Value)>, String> {
         .names
         .iter()
         .position(|name| name.eq_ignore_ascii_case("prompt"));
-    let asks =
-        |row: &usize| prompts.is_none_or(|at| sheet.columns[at][*row] != tabular::Field::Null);
+    let asks = |row: &usize| prompts.is_none_or(|at| written(&sheet.columns[at][*row]).is_some());
     Ok((0..sheet.rows()).filter(asks).map(row).collect())
+}
+
+/// Returns the text of a field of CSV, unless it is blank.
+fn written(field: &tabular::Field) -> Option<&str> {
+    match field {
+        tabular::Field::Text(text) => Some(text.as_str()).filter(|text| !text.trim().is_empty()),
+        _ => None,
+    }
 }
 
 /// Returns texts written as JSON strings, one per line.

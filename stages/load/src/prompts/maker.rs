@@ -200,6 +200,23 @@ impl<'a> Maker<'a> {
         ((entries as u64) < sent).then_some((entries, sent))
     }
 
+    /// Returns how many prompts or conversations a file holds that may be sent again; `None` for other sources.
+    pub(super) fn repeats_after(&self) -> Option<u64> {
+        let (entries, when_short) = match &self.kind {
+            Kind::Pack {
+                prompts,
+                when_short,
+            } => (prompts.len(), when_short),
+            Kind::Dataset {
+                conversations,
+                when_short,
+                ..
+            } => (conversations.len(), when_short),
+            _ => return None,
+        };
+        (*when_short == WhenShort::Repeat).then_some(entries as u64)
+    }
+
     /// Returns what counted the lengths.
     pub(super) fn length_source(&self) -> LengthSource {
         let units = self.all_units();
@@ -348,7 +365,8 @@ impl<'a> Maker<'a> {
         place: u64,
         output: &Output,
     ) -> Result<(), PromptError> {
-        prompt.output_tokens = draw_count(draws, &output.tokens);
+        let asked = draw_count(draws, &output.tokens);
+        prompt.output_tokens = asked;
         prompt.output_mode = output.mode;
         match &self.kind {
             Kind::Words(length) => self.random(&mut prompt.text, draws, length)?,
@@ -403,6 +421,9 @@ impl<'a> Maker<'a> {
                 (*words_per_token, *per_id),
             )?,
             Kind::Mixture { .. } => unreachable!("its parts fill prompts"),
+        }
+        if output.replaces_recorded {
+            prompt.output_tokens = asked;
         }
         Ok(())
     }

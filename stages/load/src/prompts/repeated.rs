@@ -1,13 +1,23 @@
 //! Files with fewer prompts than a cell needs.
 
+use contract::Phase;
+
 use super::error::PromptError;
 use super::set::PromptSet;
 use crate::workload::WhenShort;
 
 impl PromptSet {
-    /// Warns if prompts are sent again because the file has fewer.
+    /// Warns if prompts are sent again because the file has fewer, or if more than a hundredth of them are the same as an
+    /// earlier one.
     pub fn repeated(&self) -> Option<String> {
-        let (entries, sent) = self.few?;
+        let Some((entries, sent)) = self.few else {
+            let (alike, sent) = (self.alike, self.count(Phase::Measured));
+            return (alike * 100 > sent).then(|| {
+                format!(
+                    "{alike} of {sent} prompts are the same as an earlier one; a server with a prefix cache answers those faster"
+                )
+            });
+        };
         let what = match self.sessions() {
             Some(_) => "conversations",
             None => "prompts",
@@ -17,6 +27,12 @@ impl PromptSet {
              answers those faster"
         ))
     }
+}
+
+/// Returns how many of these fingerprints, sorted, are the same as an earlier one.
+pub(super) fn alike(sorted: &[u128]) -> usize {
+    let pairs = sorted.windows(2);
+    pairs.filter(|pair| pair[0] == pair[1]).count()
 }
 
 /// Checks that a file holds as many entries as are needed, unless they may repeat.

@@ -24,6 +24,7 @@ use super::context::Context;
 use super::counter::{Counter, FileCounter};
 use super::error::PromptError;
 use super::maker::{Draft, Maker};
+use super::repeated::alike;
 use super::spool::{Spool, Spooled};
 use pipeline::sources::NamedFiles;
 
@@ -124,6 +125,8 @@ pub struct PromptSet {
     pub(crate) context: Context,
     /// The numbers of prompts or conversations in a file that has fewer than are sent, and of those sent.
     pub(super) few: Option<(usize, u64)>,
+    /// The number of measured prompts that are the same as an earlier one. Turns of sessions do not count.
+    pub(super) alike: usize,
     /// What counted their lengths.
     pub length_source: LengthSource,
     /// The digest of the tokenizer that counted, or the fingerprint of the server's.
@@ -197,7 +200,7 @@ impl PromptSet {
         let maker = Maker::new(&workload.prompts, needed_in_all, counter, &order, files)?;
         let draft = |phase, index| Draft::new(phase, index, workload);
         let own = stream("prompts v1 measured");
-        let mut drawn = Drawn::new(folder, (warmup + needed) as u64, warmup > 0)?;
+        let mut drawn = Drawn::new(folder, (warmup + needed) as u64)?;
         let mut ranges = None;
         match &workload.sessions {
             None => {
@@ -214,20 +217,25 @@ impl PromptSet {
         }
         let used = ranges.as_ref().map_or(needed, Vec::len) as u64;
         drawn.taken.sort_unstable();
+        let alike = ranges.as_ref().map_or_else(|| alike(&drawn.taken), |_| 0);
+        let (per_request, most) = (u64::from(workload.batch_size), 1000 + 2 * warmup as u64);
         let own = stream("prompts v1 warm-up");
-        let (mut count, mut draw) = (0, 0);
+        let (mut count, mut draw, mut again) = (0, 0, false);
         while count < warmup {
             let prompt = maker.make(
                 draft(Phase::Warmup, count as u64),
                 &own,
                 (draw, used + draw),
             )?;
-            if drawn.taken.binary_search(&fingerprint(&prompt)).is_err() {
+            // A file whose prompts may be sent again has none but these.
+            again |= (maker.repeats_after())
+                .is_some_and(|entries| entries <= used * per_request || draw >= entries.min(most));
+            if again || drawn.taken.binary_search(&fingerprint(&prompt)).is_err() {
                 drawn.push(&prompt)?;
                 count += 1;
             }
             draw += 1;
-            if draw > 1000 + 2 * warmup as u64 {
+            if draw > most && !again {
                 return Err(PromptError::wrong(
                     "cannot find warm-up prompts that differ from the measured ones; make prompts \
                      longer, or set `warmup: 0`"
@@ -241,7 +249,8 @@ impl PromptSet {
             sessions: ranges.map(Arc::from),
             exact: drawn.exact,
             context: drawn.context,
-            few: maker.few(used * u64::from(workload.batch_size)),
+            few: maker.few((used + u64::from(again) * warmup as u64) * per_request),
+            alike,
             length_source: maker.length_source(),
             tokenizer: counter.map(|c| c.identity().to_owned()),
         })
@@ -380,6 +389,7 @@ impl Gathered {
             exact: false,
             context: Context::default(),
             few: None,
+            alike: 0,
             length_source: LengthSource::Given,
             tokenizer: None,
         })
@@ -428,15 +438,14 @@ struct Drawn {
     folder: PathBuf,
     /// The planned number of prompts; with sessions, at least this many.
     planned: u64,
-    /// The fingerprints of measured prompts, if warm-up prompts must differ from them.
+    /// The fingerprints of measured prompts, from which warm-up prompts must differ.
     taken: Vec<u128>,
-    compared: bool,
     exact: bool,
     context: Context,
 }
 
 impl Drawn {
-    fn new(folder: &Path, planned: u64, compared: bool) -> Result<Self, PromptError> {
+    fn new(folder: &Path, planned: u64) -> Result<Self, PromptError> {
         let spool = Spool::new(folder).map_err(|e| {
             let message = format!(
                 "cannot store the prompts in {}: {e}; set `TMPDIR` to a folder that can be written",
@@ -449,14 +458,13 @@ impl Drawn {
             folder: folder.to_owned(),
             planned,
             taken: Vec::new(),
-            compared,
             exact: false,
             context: Context::default(),
         })
     }
 
     fn push(&mut self, prompt: &Prompt) -> Result<(), PromptError> {
-        if self.compared && prompt.phase == Phase::Measured {
+        if prompt.phase == Phase::Measured {
             self.taken.push(fingerprint(prompt));
         }
         self.exact |= prompt.output_mode == OutputMode::Exact;

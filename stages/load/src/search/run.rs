@@ -51,7 +51,7 @@ pub fn run_search(
         ));
     };
     let from = Search::lowest(arrival).map_err(Failure::failed)?;
-    let slo = search.bounds.slo();
+    let slo = search.slo(settings.max_in_flight);
     let rules = search.rules(settings.requests.unwrap_or(1));
     let mut runs: Vec<(usize, Level, LoadFiles)> = Vec::new();
     let mut probe = |number: usize, level: Level, requests: u64| -> Result<Tried, Failure> {

@@ -66,6 +66,14 @@ pub struct Bounds {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub e2e_ms: Option<f64>,
+    /// The largest time from the scheduled time of a request to its first token, in ms. Only for open arrivals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub ttft_scheduled_ms: Option<f64>,
+    /// The largest time from the scheduled time of a request to its last token, in ms. Only for open arrivals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub e2e_scheduled_ms: Option<f64>,
 }
 
 impl Bounds {
@@ -75,6 +83,8 @@ impl Bounds {
             ttft_ms: self.ttft_ms,
             tpot_ms: self.tpot_ms,
             e2e_ms: self.e2e_ms,
+            ttft_scheduled_ms: self.ttft_scheduled_ms,
+            e2e_scheduled_ms: self.e2e_scheduled_ms,
         }
     }
 }
@@ -97,6 +107,15 @@ impl Search {
         }
     }
 
+    /// Returns the bounds by which requests are judged. With a limit on requests in flight, TTFT and E2E count from the scheduled
+    /// time: requests that wait in line are sent late.
+    pub(super) fn slo(&self, max_in_flight: Option<u32>) -> Slo {
+        match max_in_flight {
+            Some(_) => self.bounds.slo().from_schedule(),
+            None => self.bounds.slo(),
+        }
+    }
+
     /// Returns the rules that judge levels, with at most `requests` each unless a rate needs more.
     pub fn rules(&self, requests: u64) -> Rules {
         let Self {
@@ -104,10 +123,10 @@ impl Search {
             resolution,
             ..
         } = *self;
-        let bound_ms = [self.bounds.ttft_ms, self.bounds.e2e_ms]
-            .into_iter()
-            .flatten()
-            .reduce(f64::min);
+        // Those that a wait in line or in the server's queue exceeds.
+        let slo = self.bounds.slo().from_schedule();
+        let bounds_ms = [slo.ttft_scheduled_ms, slo.e2e_scheduled_ms];
+        let bound_ms = bounds_ms.into_iter().flatten().reduce(f64::min);
         let longest_s = self.longest.duration().as_secs_f64();
         let overload = Overload::of(
             bound_ms.map(|ms| ms / 1000.0),
@@ -163,6 +182,14 @@ impl Search {
             ));
         }
         let whole = matches!(from, Level::Clients(_));
+        let of_schedule = [self.bounds.ttft_scheduled_ms, self.bounds.e2e_scheduled_ms];
+        if whole && of_schedule.iter().any(Option::is_some) {
+            return Some((
+                "bounds",
+                "a closed loop has no schedule, so no request would meet a bound from its scheduled time".to_owned(),
+                "bound `ttft-ms` or `e2e-ms`, or search over a rate",
+            ));
+        }
         if !self.up_to.is_finite() || self.up_to < from.number() {
             return Some((
                 "up-to",

@@ -493,6 +493,7 @@ struct Searched {
     arrival: serde_json::Value,
     up_to: f64,
     slots: u32,
+    max_in_flight: Option<u32>,
     ttft_ms: f64,
     attainment: f64,
     requests: u64,
@@ -505,7 +506,7 @@ fn simulated(searched: &Searched) -> Found {
     let settings: Settings = serde_json::from_value(json!({
         "workload": {"prompts": {"words": {"length": 10}}, "output": {"tokens": 11}},
         "arrival": searched.arrival,
-        "requests": searched.requests,
+        "requests": searched.requests, "max-in-flight": searched.max_in_flight,
         "search": {
             "up-to": searched.up_to, "bounds": {"ttft-ms": searched.ttft_ms}, "attainment": searched.attainment,
         },
@@ -521,7 +522,7 @@ fn simulated(searched: &Searched) -> Found {
     let SimulationChoice::Inline(server) = &simulation.server else {
         panic!("a name")
     };
-    let slo = search.bounds.slo();
+    let slo = search.slo(searched.max_in_flight);
     let mut probe = |number: usize, level: Level, requests: u64| -> Result<Tried, Never> {
         let settings = Settings {
             arrival: Some(at_level(&arrival, level)),
@@ -577,6 +578,7 @@ fn as_many_clients_as_slots_are_found_on_a_simulated_server() {
         arrival,
         up_to: 64.0,
         slots: 6,
+        max_in_flight: None,
         ttft_ms: 25.0,
         attainment: 0.9,
         requests: 200,
@@ -602,6 +604,7 @@ fn the_capacity_of_a_simulated_server_is_found_within_a_twentieth() {
         arrival,
         up_to: 320.0,
         slots: 8,
+        max_in_flight: None,
         ttft_ms: 25.0,
         attainment: 0.9,
         requests: 200,
@@ -616,6 +619,23 @@ fn the_capacity_of_a_simulated_server_is_found_within_a_twentieth() {
     );
 }
 
+#[test]
+fn a_rate_beyond_what_the_places_in_flight_can_answer_is_missed() {
+    // Two places of 100 ms: 20 requests per second. The server itself could answer 80.
+    let outcome = simulated(&Searched {
+        arrival: json!({"constant": {"rate": 3}}),
+        up_to: 320.0,
+        slots: 8,
+        max_in_flight: Some(2),
+        ttft_ms: 25.0,
+        attainment: 0.9,
+        requests: 200,
+        seed: 164,
+    });
+    let kept = outcome.kept.unwrap().number();
+    assert!((kept - 20.0).abs() <= 1.0, "{kept} requests a second");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(6))]
 
@@ -626,7 +646,7 @@ proptest! {
         let capacity = f64::from(slots) * 10.0;
         let arrival = json!({"constant": {"rate": capacity * from}});
         let up_to = capacity * 4.0;
-        let searched = Searched { arrival, up_to, slots, ttft_ms, attainment: 0.95, requests: 400, seed };
+        let searched = Searched { arrival, up_to, slots, max_in_flight: None, ttft_ms, attainment: 0.95, requests: 400, seed };
         let kept = simulated(&searched).kept.unwrap().number();
         prop_assert!((kept / capacity - 1.0).abs() <= 0.05, "{} of {} requests a second", kept, capacity);
     }
@@ -644,6 +664,7 @@ fn poisson(slots: u32) -> Vec<f64> {
                 arrival,
                 up_to,
                 slots,
+                max_in_flight: None,
                 ttft_ms,
                 attainment: 0.95,
                 requests: 400,

@@ -462,6 +462,7 @@ fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked, whole: b
     let answered = flight.first.filter(|_| has_usage);
     let ms = |from: u64, to: u64| (to - from) as f64 / 1e6;
     Request {
+        first_silent_ns: None,
         first_reasoning_ns: None,
         first_answer_ns: first.map(ns),
         reasoning_tokens: None,
@@ -502,6 +503,7 @@ fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked, whole: b
             .first()
             .filter(|_| !whole)
             .map(|(_, tokens)| i64::from(*tokens)),
+        silent_events: None,
         finish_reason: (ok && asked.generates)
             .then(|| if flight.tokens > 0 { "length" } else { "stop" }.to_owned()),
         status,

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 use contract::{GpuSample, HostSample, ProcessRole, ProcessSample};
+use pipeline::unix_ns;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -140,11 +141,6 @@ impl Drop for Sampler {
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }
-}
-
-fn unix_ns(time: SystemTime) -> i64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// Reads one line; `None` at the end, or if a line is longer than `most` bytes or no text.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use contract::{GpuSample, ThrottleReason};
+use pipeline::executable::find;
 
 use super::companion::{Absent, Companion, Sampled};
 use super::nvml::Library;
@@ -72,9 +73,7 @@ pub(crate) struct Gpus {
 
 /// Returns the path of a program on a search path.
 pub(crate) fn find_program(name: &str, path: Option<&OsStr>) -> Option<PathBuf> {
-    std::env::split_paths(path?)
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_file())
+    find(name, std::env::split_paths(path?))
 }
 
 impl Gpus {
@@ -170,6 +169,9 @@ impl Companion for Gpus {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -186,12 +188,11 @@ mod tests {
     #[test]
     fn a_program_is_found_on_the_path_given() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("nvidia-smi"), "").unwrap();
+        let program = folder.path().join("nvidia-smi");
+        std::fs::write(&program, "").unwrap();
+        std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
         let path = std::env::join_paths([Path::new("/nowhere"), folder.path()]).unwrap();
-        assert_eq!(
-            find_program("nvidia-smi", Some(&path)),
-            Some(folder.path().join("nvidia-smi"))
-        );
+        assert_eq!(find_program("nvidia-smi", Some(&path)), Some(program));
         assert_eq!(find_program("nvidia-smi-2", Some(&path)), None);
         assert_eq!(find_program("nvidia-smi", None), None);
     }

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use contract::{ERROR_EVENT, ERROR_TEXTS_NOTE, EngineEvent, EventPattern};
 use jiff::civil::DateTime;
 use net::{ApiKey, Secrets};
+use pipeline::unix_ns;
 use regex_lite::{Captures, Regex};
 
 use super::companion::{Companion, Sampled};
@@ -203,7 +204,7 @@ impl Log {
             patterns: compile(log.patterns)?,
             errors: log.errors.to_vec(),
             clock: Clock {
-                started_unix_ns: unix_ns(started) + i128::from(log.ahead_ns),
+                started_unix_ns: i128::from(unix_ns(started)) + i128::from(log.ahead_ns),
                 zone_ns: None,
                 set: (log.ahead_ns == 0).then(Set::default),
             },
@@ -226,7 +227,7 @@ impl Log {
             .read_to_end(&mut bytes)
             .map_err(wrong)?;
         self.position += bytes.len() as u64;
-        let seen_unix_ns = unix_ns(SystemTime::now());
+        let seen_unix_ns = i128::from(unix_ns(SystemTime::now()));
         let mut rows = Vec::new();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.cut.extend_from_slice(
@@ -359,11 +360,6 @@ fn number(text: &str) -> Option<f64> {
     }
 }
 
-fn unix_ns(time: SystemTime) -> i128 {
-    time.duration_since(UNIX_EPOCH)
-        .map_or(0, |d| i128::try_from(d.as_nanos()).unwrap_or(i128::MAX))
-}
-
 impl Companion for LogEvents {
     fn name(&self) -> &'static str {
         "engine_events"
@@ -374,7 +370,7 @@ impl Companion for LogEvents {
         reason = "lines of a server's log have wall time"
     )]
     fn sample(&mut self, at_ns: i64) -> Result<(), String> {
-        let seen_unix_ns = unix_ns(SystemTime::now());
+        let seen_unix_ns = i128::from(unix_ns(SystemTime::now()));
         self.sheet.room()?;
         for log in &mut self.logs {
             if let Some(set) = &mut log.clock.set {

@@ -159,12 +159,13 @@ impl ServerInfo {
     }
 }
 
-/// Returns the new and changed numbers of a document, and remembers them.
+/// Returns the new and changed numbers of a document, and remembers them. Also returns whether some are left out, because too
+/// many different ones have been there.
 fn changes(
     body: &str,
     at_ns: i64,
     before: &mut BTreeMap<String, f64>,
-) -> Result<Vec<ServerInfoChange>, String> {
+) -> Result<(Vec<ServerInfoChange>, bool), String> {
     let document = document(body)?;
     let mut values = BTreeMap::new();
     numbers(&document, &mut String::new(), &mut values);
@@ -173,16 +174,16 @@ fn changes(
             "the answer has more than {FOLLOWED} numbers, so that none is followed"
         ));
     }
-    let mut rows = Vec::new();
+    let (mut rows, mut left_out) = (Vec::new(), false);
     for (name, value) in values {
-        if before.get(&name) != Some(&value)
-            && (before.len() < FOLLOWED || before.contains_key(&name))
-        {
+        if before.len() == FOLLOWED && !before.contains_key(&name) {
+            left_out = true;
+        } else if before.get(&name) != Some(&value) {
             before.insert(name.clone(), value);
             rows.push(ServerInfoChange { at_ns, name, value });
         }
     }
-    Ok(rows)
+    Ok((rows, left_out))
 }
 
 impl Companion for ServerInfo {
@@ -192,14 +193,17 @@ impl Companion for ServerInfo {
 
     fn sample(&mut self, at_ns: i64) -> Result<(), String> {
         self.sheet.room()?;
-        for row in changes(
-            &self.endpoint.text("application/json")?,
-            at_ns,
-            &mut self.before,
-        )? {
+        let body = self.endpoint.text("application/json")?;
+        let (rows, left_out) = changes(&body, at_ns, &mut self.before)?;
+        for row in rows {
             self.sheet.push(row).map_err(|e| e.to_string())?;
         }
-        Ok(())
+        match left_out {
+            true => Err(format!(
+                "the answers had more than {FOLLOWED} different numbers, so new ones are left out"
+            )),
+            false => Ok(()),
+        }
     }
 
     fn finish(self: Box<Self>) -> Sampled {
@@ -252,8 +256,21 @@ mod tests {
         // The names of these numbers would take a terabyte.
         let key = "k".repeat(1 << 20);
         let long = changes(format!(r#"{{"{key}":[{}0],"a":1}}"#, "0,".repeat(1 << 20)));
-        let names: Vec<String> = long.unwrap().into_iter().map(|row| row.name).collect();
+        let names: Vec<String> = long.unwrap().0.into_iter().map(|row| row.name).collect();
         assert_eq!(names, ["/a"]);
+    }
+
+    #[test]
+    fn numbers_beyond_those_that_are_followed_are_left_out_with_a_word() {
+        let mut before = BTreeMap::new();
+        let body = |from: usize, to: usize| {
+            let entries: Vec<String> = (from..to).map(|i| format!("\"n{i}\":1")).collect();
+            format!("{{{}}}", entries.join(","))
+        };
+        let first = changes(&body(0, FOLLOWED), 1, &mut before).unwrap();
+        assert_eq!((first.0.len(), first.1), (FOLLOWED, false));
+        let others = changes(&body(FOLLOWED - 1, FOLLOWED + 1), 2, &mut before).unwrap();
+        assert_eq!(others, (Vec::new(), true));
     }
 
     #[test]
@@ -265,7 +282,8 @@ mod tests {
             )
         };
         let mut before = BTreeMap::new();
-        let first = changes(&body(100.0), 1, &mut before).unwrap();
+        let (first, left_out) = changes(&body(100.0), 1, &mut before).unwrap();
+        assert!(!left_out);
         let seen: Vec<(&str, f64)> = first.iter().map(|r| (r.name.as_str(), r.value)).collect();
         assert_eq!(
             seen,
@@ -276,10 +294,10 @@ mod tests {
                 ("/tp_size", 1.0),
             ]
         );
-        assert!(changes(&body(100.0), 2, &mut before).unwrap().is_empty());
+        assert!(changes(&body(100.0), 2, &mut before).unwrap().0.is_empty());
         let name = "/internal_states/0/last_gen_throughput".to_owned();
         assert_eq!(
-            changes(&body(120.5), 3, &mut before).unwrap(),
+            changes(&body(120.5), 3, &mut before).unwrap().0,
             [ServerInfoChange {
                 at_ns: 3,
                 name,

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use contract::LiveWorker;
 use net::Secrets;
+use pipeline::LocalPaths;
 use pipeline::lease::LeaseFile;
 use pipeline::process::{Spawner, stop};
 use pipeline::stage::{Failure, Job};
@@ -44,9 +45,8 @@ pub(super) enum Said {
     clippy::disallowed_methods,
     reason = "wall time is provenance: the moment at which a worker was started"
 )]
-fn unix_ns() -> i64 {
-    let unix = SystemTime::now().duration_since(UNIX_EPOCH);
-    i64::try_from(unix.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX)
+fn now_unix_ns() -> i64 {
+    pipeline::unix_ns(SystemTime::now())
 }
 
 /// A running worker.
@@ -55,7 +55,7 @@ pub(super) struct Process {
     lines: Arc<Lines>,
     log: PathBuf,
     /// Texts that a publishable log must not contain, with their replacements.
-    masks: Vec<(String, &'static str)>,
+    paths: LocalPaths,
     /// What the worker may inherit and its log must not repeat.
     secrets: Secrets,
     /// When its program was started: on the monotonic clock, and in ns since 1970.
@@ -104,7 +104,7 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(file);
-        let started = (instant_and_monotonic().1, unix_ns());
+        let started = (instant_and_monotonic().1, now_unix_ns());
         let mut child = spawner
             .spawn(command)
             .map_err(|e| trouble("it cannot be started", e))?;
@@ -119,7 +119,7 @@ impl Process {
             return Err(Failure::failed("the worker has no pipes"));
         };
         let (_, began) = instant_and_monotonic();
-        let began_unix_ns = unix_ns();
+        let began_unix_ns = now_unix_ns();
         // In a separate thread, because the line may exceed a pipe's capacity. If the worker has ended, its end shows
         // that.
         thread::spawn(move || drop(input.write_all(line.as_bytes())));
@@ -127,7 +127,7 @@ impl Process {
             child,
             lines: read(output),
             log,
-            masks: masks(job),
+            paths: LocalPaths::of(job.store.root(), []),
             secrets: Secrets::of_this_process(),
             started,
             began,
@@ -204,14 +204,11 @@ impl Process {
 
     fn log_text(&self) -> String {
         let log = File::open(&self.log).and_then(|mut log| pipeline::long_log::read(&mut log));
-        let mut text = log.map_or_else(
+        let text = log.map_or_else(
             |e| format!("the log cannot be read: {e}\n"),
             |bytes| self.secrets.mask(&String::from_utf8_lossy(&bytes)),
         );
-        for (path, word) in &self.masks {
-            text = text.replace(path.as_str(), word);
-        }
-        text
+        self.paths.mask(text)
     }
 
     /// Stops the worker and everything that it started; returns its log.
@@ -228,21 +225,6 @@ impl Process {
             let _ = stop(&mut self.child, GRACE);
         }
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a log that may be published must not contain the user's folder"
-)]
-fn masks(job: &Job<'_>) -> Vec<(String, &'static str)> {
-    let store = job.store.root();
-    let store = store.canonicalize().unwrap_or_else(|_| store.to_owned());
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    [(Some(store), "<store>"), (home, "<home>")]
-        .into_iter()
-        .filter_map(|(path, word)| Some((path?.to_str()?.to_owned(), word)))
-        .filter(|(path, _)| path.len() > 1)
-        .collect()
 }
 
 impl Drop for Process {

@@ -268,6 +268,7 @@ impl<'a> Rows<'a> {
             sent_ns: Some(self.since(answer.sent_ns)),
             headers_ns: None,
             first_token_ns: at(answer.token_ns.first()),
+            first_silent_ns: None,
             first_reasoning_ns: None,
             first_answer_ns: at(answer.token_ns.first()),
             // Without the times of tokens, the complete answer counts as generated at the end.
@@ -285,6 +286,7 @@ impl<'a> Rows<'a> {
             requested_output_tokens: Some(i64::from(prompt.output_tokens)),
             chunks: (!answer.token_ns.is_empty()).then_some(answer.token_ns.len() as i64),
             first_chunk_tokens: answer.token_ns.first().map(|_| 1),
+            silent_events: None,
             finish_reason: answer.finish_reason.as_deref().map(shortened),
             status: if ok {
                 RequestStatus::Ok

@@ -126,6 +126,36 @@ pub enum PromptSource {
     Trace(RecordedLengths),
 }
 
+impl PromptSource {
+    /// Returns whether prompts begin alike by design, so that a prefix cache is part of the measurement.
+    pub fn shares_prefixes(&self) -> bool {
+        match self {
+            Self::SharedPrefix(_) => true,
+            Self::Trace(trace) => trace.tokens_per_hash_id.is_some_and(|tokens| tokens > 0),
+            Self::Mixture(parts) => parts.iter().any(|part| part.prompts.shares_prefixes()),
+            Self::Words(_) | Self::Pack(_) | Self::Corpus(_) | Self::Dataset(_) => false,
+        }
+    }
+
+    /// Returns whether rows of a file may name the lengths of their answers.
+    pub(crate) fn has_lengths(&self) -> bool {
+        match self {
+            Self::Pack(_) | Self::Dataset(_) | Self::Trace(_) => true,
+            Self::Mixture(parts) => parts.iter().any(|part| part.prompts.has_lengths()),
+            Self::Words(_) | Self::SharedPrefix(_) | Self::Corpus(_) => false,
+        }
+    }
+
+    /// Returns whether prompts are written in a file or the definition, so that another seed sends the same ones.
+    pub fn is_written(&self) -> bool {
+        match self {
+            Self::Pack(_) | Self::Dataset(_) => true,
+            Self::Mixture(parts) => parts.iter().any(|part| part.prompts.is_written()),
+            Self::Words(_) | Self::SharedPrefix(_) | Self::Corpus(_) | Self::Trace(_) => false,
+        }
+    }
+}
+
 /// Prompts of random words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -281,6 +311,9 @@ pub struct Output {
     /// Whether the number is a cap or exact.
     #[serde(default)]
     pub mode: OutputMode,
+    /// Whether it also replaces the lengths that the rows of a file name.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replaces_recorded: bool,
 }
 
 impl Output {
@@ -288,6 +321,7 @@ impl Output {
     pub const NONE: Self = Self {
         tokens: Count::Fixed(0),
         mode: OutputMode::Cap,
+        replaces_recorded: false,
     };
 
     /// Returns whether nothing is requested.

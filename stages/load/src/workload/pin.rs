@@ -1,6 +1,6 @@
 //! Replaces the name of each file by its digest, because the content matters and not the path.
 
-use pipeline::sources::{self, Unusable, read};
+use pipeline::sources::{self, NamedFile, Unusable, read};
 use pipeline::stage::Library;
 
 use super::definition::{PromptSource, Workload};
@@ -39,6 +39,7 @@ pub(crate) fn pin(workload: &mut Workload, library: &dyn Library) -> Result<(), 
     {
         let at = |e: Unusable| (route(&["structured", "file"]), e);
         let (source, bytes) = read(library, file).map_err(|e| at(of("schema", e)))?;
+        sources::sends(library, &source);
         let schema = serde_json::from_slice(&bytes).map_err(|e| {
             at(Unusable {
                 message: format!("schema {}: {e}", source.path.display()),
@@ -51,7 +52,7 @@ pub(crate) fn pin(workload: &mut Workload, library: &dyn Library) -> Result<(), 
     Ok(())
 }
 
-/// Replaces the name of a file by its digest.
+/// Replaces the name of a file by its digest; returns the file, unless it is already pinned.
 ///
 /// # Errors
 /// If it cannot be read or does not match its declared digest.
@@ -60,10 +61,10 @@ fn pin_file(
     file: &mut String,
     digest: &mut Option<String>,
     library: &dyn Library,
-) -> Result<(), Unusable> {
+) -> Result<Option<NamedFile>, Unusable> {
     if file.is_empty() && digest.is_some() {
         // Already pinned.
-        return Ok(());
+        return Ok(None);
     }
     if file.is_empty() {
         return Err(no_file(what));
@@ -71,6 +72,22 @@ fn pin_file(
     let source = sources::pin(library, file).map_err(|e| of(what, e))?;
     declared(what, &source, digest)?;
     file.clear();
+    Ok(Some(source))
+}
+
+/// Pins a file as [`pin_file`] does, if requests carry its contents.
+///
+/// # Errors
+/// Same as [`pin_file`].
+fn pin_sent(
+    what: &str,
+    file: &mut String,
+    digest: &mut Option<String>,
+    library: &dyn Library,
+) -> Result<(), Unusable> {
+    if let Some(source) = pin_file(what, file, digest, library)? {
+        sources::sends(library, &source);
+    }
     Ok(())
 }
 
@@ -82,11 +99,7 @@ fn no_file(what: &str) -> Unusable {
 }
 
 /// Sets a digest to that of a file, unless a different one is declared.
-fn declared(
-    what: &str,
-    source: &sources::NamedFile,
-    digest: &mut Option<String>,
-) -> Result<(), Unusable> {
+fn declared(what: &str, source: &NamedFile, digest: &mut Option<String>) -> Result<(), Unusable> {
     let actual = source.digest.to_string();
     if digest.as_ref().is_some_and(|digest| *digest != actual) {
         return Err(Unusable {
@@ -137,17 +150,17 @@ fn pin_source(
     let (form, pinned) = match source {
         PromptSource::Pack(pack) => match pack.file.take() {
             Some(mut file) => {
-                let pinned = pin_file("prompt pack", &mut file, &mut pack.digest, library);
+                let pinned = pin_sent("prompt pack", &mut file, &mut pack.digest, library);
                 ("pack", pinned)
             }
             None => return Ok(()),
         },
         PromptSource::Corpus(corpus) => {
-            let pinned = pin_file("corpus", &mut corpus.file, &mut corpus.digest, library);
+            let pinned = pin_sent("corpus", &mut corpus.file, &mut corpus.digest, library);
             ("corpus", pinned)
         }
         PromptSource::Dataset(dataset) => {
-            let pinned = pin_file("dataset", &mut dataset.file, &mut dataset.digest, library);
+            let pinned = pin_sent("dataset", &mut dataset.file, &mut dataset.digest, library);
             ("dataset", pinned)
         }
         PromptSource::Mixture(parts) => {

@@ -84,6 +84,7 @@ impl Run {
             output: Output {
                 tokens: Count::Fixed(self.tokens),
                 mode: OutputMode::Exact,
+                replaces_recorded: false,
             },
             sampling: Sampling::default(),
             sessions: None,

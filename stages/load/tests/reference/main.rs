@@ -5,6 +5,7 @@ mod common;
 mod extent;
 mod faults;
 mod generators;
+mod keys;
 mod monitoring;
 mod runs;
 mod servers;

@@ -126,6 +126,7 @@ fn another_tokenizer_makes_other_prompts_and_another_place_of_the_same_does_not(
                     .unwrap(),
                 path,
                 stamp: None,
+                sent: None,
             };
             settings.files = NamedFiles::new([source], folder.path(), None);
             let spec = LoadSpec::new(settings, origin()).unwrap();

@@ -7,7 +7,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    Generation, PromptParts, Reading, count, insert, new_reasoning, new_text, not_text, reason,
+    Generation, PromptParts, Reading, Step, add_call, count, insert, new_reasoning, new_text,
+    not_text, reason,
 };
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
@@ -19,12 +20,7 @@ pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
         let data = image.split_once(',').map_or(image, |(_, data)| data);
         json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}})
     }, "text"));
-    insert(
-        &mut body,
-        "temperature",
-        Some(generation.sampling.temperature),
-    );
-    insert(&mut body, "top_p", generation.sampling.top_p);
+    generation.insert_sampling(&mut body);
     insert(&mut body, "stream", Some(generation.streamed()));
     body
 }
@@ -59,9 +55,30 @@ fn block(part: &Value) -> Reading {
     Reading {
         text: new_text(part["text"].as_str()),
         reasoning: new_reasoning(part["thinking"].as_str()),
-        wrong: not_text(part, &["text", "thinking"]),
+        other: call(part),
+        step: if part["text"].is_string() {
+            Step::Part
+        } else {
+            Step::None
+        },
+        wrong: not_text(part, &["text", "thinking", "partial_json"]),
         ..Reading::default()
     }
+}
+
+/// Returns the generated text of the call of a tool: its name where it begins, its input piece by piece, or both.
+fn call(part: &Value) -> Option<String> {
+    let mut text = part["partial_json"].as_str().unwrap_or_default().to_owned();
+    if part["type"].as_str() == Some("tool_use") {
+        let input = &part["input"];
+        let empty = input.as_object().is_some_and(Map::is_empty);
+        let input = if empty { &Value::Null } else { input };
+        add_call(
+            &json!({"name": part["name"], "arguments": input}),
+            &mut text,
+        );
+    }
+    new_reasoning(Some(&text))
 }
 
 fn whole(message: &Value) -> Reading {
@@ -71,6 +88,7 @@ fn whole(message: &Value) -> Reading {
     let reading = Reading {
         text: new_text(Some(&text_of("text"))),
         reasoning: new_reasoning(Some(&text_of("thinking"))),
+        other: new_reasoning(Some(&blocks().filter_map(call).collect::<String>())),
         last: finish_reason.is_some(),
         finish_reason,
         ..Reading::default()

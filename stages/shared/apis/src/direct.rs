@@ -9,7 +9,7 @@ use std::fmt;
 use artifacts::json::Distinct;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use super::openai::{first_given, timings};
+use super::openai::{first_given, other_text, step, timings};
 use super::{Reading, Text, count};
 
 /// Reads an event; `None` if it is not a JSON object, if it reports an error, or if an object that is used has a key twice:
@@ -55,6 +55,11 @@ struct Message {
     reasoning_content: MaybeText,
     reasoning: MaybeText,
     thinking: MaybeText,
+    has_role: bool,
+    /// Null or missing in most events.
+    refusal: Distinct,
+    /// Null or missing in most events.
+    tool_calls: Distinct,
 }
 
 impl Event {
@@ -67,6 +72,7 @@ impl Event {
                 reasoning_content,
                 reasoning,
                 thinking,
+                ..
             } = &part.value;
             let thoughts = reasoning_content.odd || reasoning.odd || thinking.odd;
             part.odd || content.odd || thoughts
@@ -86,6 +92,7 @@ impl Event {
     }
 
     fn reading(self) -> Reading {
+        let has_choice = self.choices.first.given;
         let choice = self.choices.first.value;
         let usage = first_given([&self.usage.0, &choice.usage.0, &self.x_groq.0["usage"]]);
         // Perplexity repeats the whole text so far as `message` beside each `delta`.
@@ -101,6 +108,8 @@ impl Event {
         Reading {
             text: text.map(Text::New),
             reasoning: thought,
+            other: other_text(&part.refusal.0, &part.tool_calls.0),
+            step: step(has_choice, part.has_role),
             reasoning_tokens: count(&usage["completion_tokens_details"]["reasoning_tokens"]),
             output_tokens: count(&usage["completion_tokens"]),
             prompt_tokens: count(&usage["prompt_tokens"]),
@@ -145,6 +154,9 @@ enum Key {
     ReasoningContent,
     Reasoning,
     Thinking,
+    Role,
+    Refusal,
+    ToolCalls,
     Other,
 }
 
@@ -177,6 +189,9 @@ impl<'de> Deserialize<'de> for Key {
                     "reasoning_content" => Key::ReasoningContent,
                     "reasoning" => Key::Reasoning,
                     "thinking" => Key::Thinking,
+                    "role" => Key::Role,
+                    "refusal" => Key::Refusal,
+                    "tool_calls" => Key::ToolCalls,
                     _ => Key::Other,
                 })
             }
@@ -238,6 +253,9 @@ impl Object for Message {
             Key::ReasoningContent => self.reasoning_content = map.next_value()?,
             Key::Reasoning => self.reasoning = map.next_value()?,
             Key::Thinking => self.thinking = map.next_value()?,
+            Key::Role => self.has_role = map.next_value::<Given>()?.0,
+            Key::Refusal => self.refusal = map.next_value()?,
+            Key::ToolCalls => self.tool_calls = map.next_value()?,
             _ => {
                 map.next_value::<Skipped>()?;
             }
@@ -246,15 +264,32 @@ impl Object for Message {
     }
 }
 
-/// Implements the methods of a visitor for values that are not used.
+/// Implements the methods of a visitor for values that are not used: of single values, and of lists (`visit_seq`) and mappings
+/// (`visit_map`).
 macro_rules! unused {
-    ($value:expr, $null:expr; $($method:ident($type:ty)),*) => {
+    ($value:expr, $null:expr; $($method:ident($type:ty)),*; $($nested:ident)*) => {
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("JSON")
+        }
+
         $(fn $method<E: Error>(self, _: $type) -> Result<Self::Value, E> {
             Ok($value)
         })*
 
         fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
             Ok($null)
+        }
+
+        $(unused!(@$nested $value);)*
+    };
+    (@visit_seq $value:expr) => {
+        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+            skip_items(list).map(|()| $value)
+        }
+    };
+    (@visit_map $value:expr) => {
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            skip_entries(map).map(|()| $value)
         }
     };
 }
@@ -295,10 +330,6 @@ impl<'de, T: Object> DeserializeSeed<'de> for Fields<'_, T> {
 impl<'de, T: Object> Visitor<'de> for Fields<'_, T> {
     type Value = Form;
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Form, A::Error> {
         let (mut seen, mut repeated) = (0_u32, false);
         while let Some(key) = map.next_key::<Key>()? {
@@ -313,11 +344,7 @@ impl<'de, T: Object> Visitor<'de> for Fields<'_, T> {
         })
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Form, A::Error> {
-        skip_items(list).map(|()| Form::Other)
-    }
-
-    unused!(Form::Other, Form::Null; visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str));
+    unused!(Form::Other, Form::Null; visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str); visit_seq);
 }
 
 /// An object whose used fields are read; anything else is an object without fields.
@@ -365,10 +392,6 @@ impl<'de> Deserialize<'de> for First {
         impl<'de> Visitor<'de> for Items {
             type Value = First;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("JSON")
-            }
-
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<First, A::Error> {
                 let first = list.next_element()?;
                 let more = first.is_some() && list.next_element::<Skipped>()?.is_some();
@@ -381,11 +404,7 @@ impl<'de> Deserialize<'de> for First {
                 })
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<First, A::Error> {
-                skip_entries(map).map(|()| First::odd())
-            }
-
-            unused!(First::odd(), First::default(); visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str));
+            unused!(First::odd(), First::default(); visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str); visit_map);
         }
         deserializer.deserialize_any(Items)
     }
@@ -414,10 +433,6 @@ impl<'de> Deserialize<'de> for MaybeText {
         impl<'de> Visitor<'de> for Any {
             type Value = MaybeText;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("JSON")
-            }
-
             fn visit_str<E: Error>(self, text: &str) -> Result<MaybeText, E> {
                 self.visit_string(text.to_owned())
             }
@@ -429,15 +444,7 @@ impl<'de> Deserialize<'de> for MaybeText {
                 })
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<MaybeText, A::Error> {
-                skip_items(list).map(|()| MaybeText::odd())
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<MaybeText, A::Error> {
-                skip_entries(map).map(|()| MaybeText::odd())
-            }
-
-            unused!(MaybeText::odd(), MaybeText::default(); visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64));
+            unused!(MaybeText::odd(), MaybeText::default(); visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64); visit_seq visit_map);
         }
         deserializer.deserialize_any(Any)
     }
@@ -458,10 +465,6 @@ impl<'de> Deserialize<'de> for MaybeFirst {
         impl<'de> Visitor<'de> for Any {
             type Value = MaybeFirst;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("JSON")
-            }
-
             fn visit_u64<E: Error>(self, index: u64) -> Result<MaybeFirst, E> {
                 Ok(match index {
                     0 => MaybeFirst::First,
@@ -469,15 +472,7 @@ impl<'de> Deserialize<'de> for MaybeFirst {
                 })
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<MaybeFirst, A::Error> {
-                skip_items(list).map(|()| MaybeFirst::Other)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<MaybeFirst, A::Error> {
-                skip_entries(map).map(|()| MaybeFirst::Other)
-            }
-
-            unused!(MaybeFirst::Other, MaybeFirst::First; visit_bool(bool), visit_i64(i64), visit_f64(f64), visit_str(&str));
+            unused!(MaybeFirst::Other, MaybeFirst::First; visit_bool(bool), visit_i64(i64), visit_f64(f64), visit_str(&str); visit_seq visit_map);
         }
         deserializer.deserialize_any(Any)
     }
@@ -492,19 +487,7 @@ impl<'de> Deserialize<'de> for Given {
         impl<'de> Visitor<'de> for Any {
             type Value = Given;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("JSON")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Given, A::Error> {
-                skip_items(list).map(|()| Given(true))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Given, A::Error> {
-                skip_entries(map).map(|()| Given(true))
-            }
-
-            unused!(Given(true), Given(false); visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str));
+            unused!(Given(true), Given(false); visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str); visit_seq visit_map);
         }
         deserializer.deserialize_any(Any)
     }
@@ -523,10 +506,6 @@ impl<'de> Deserialize<'de> for Named {
         impl<'de> Visitor<'de> for Any {
             type Value = Named;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("JSON")
-            }
-
             fn visit_str<E: Error>(self, name: &str) -> Result<Named, E> {
                 Ok(match name {
                     "error" => Named::Error,
@@ -534,15 +513,7 @@ impl<'de> Deserialize<'de> for Named {
                 })
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Named, A::Error> {
-                skip_items(list).map(|()| Named::Other)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Named, A::Error> {
-                skip_entries(map).map(|()| Named::Other)
-            }
-
-            unused!(Named::Other, Named::Other; visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64));
+            unused!(Named::Other, Named::Other; visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64); visit_seq visit_map);
         }
         deserializer.deserialize_any(Any)
     }
@@ -558,19 +529,7 @@ impl<'de> Deserialize<'de> for Skipped {
         impl<'de> Visitor<'de> for Any {
             type Value = Skipped;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("JSON")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Skipped, A::Error> {
-                skip_items(list).map(|()| Skipped)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Skipped, A::Error> {
-                skip_entries(map).map(|()| Skipped)
-            }
-
-            unused!(Skipped, Skipped; visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str));
+            unused!(Skipped, Skipped; visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str); visit_seq visit_map);
         }
         deserializer.deserialize_any(Any)
     }
@@ -628,6 +587,8 @@ mod tests {
             r#"{"choices":[{"index":0,"delta":{"reasoning_content":"hm","content":null},"finish_reason":null}]}"#,
             r#"{"choices":[{"index":0,"delta":{"reasoning_content":null,"reasoning":"hm"}}]}"#,
             r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#,
+            r#"{"choices":[{"delta":{"role":null,"refusal":"I can","tool_calls":[null,{"function":{"name":"f"}}]}}]}"#,
+            r#"{"choices":[{"delta":{"refusal":7,"tool_calls":{"function":{"name":"f"}}}}]}"#,
             r#"{"choices":[{"text":" a","finish_reason":"length"}],"timings":{"prompt_n":3,"prompt_ms":1.5,"predicted_n":2,"predicted_ms":2.5,"cache_n":1}}"#,
             r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1},"completion_tokens_details":{"reasoning_tokens":1}}}"#,
             r#"{"choices":[{"message":{"content":"whole"},"delta":{"content":"new"},"finish_reason":""}]}"#,
@@ -669,6 +630,7 @@ mod tests {
             r#"{"choices":[{"delta":{"content":["text"]}}]}"#,
             r#"{"choices":[{"delta":{"content":"a"}}],"choices":[{"delta":{"content":"b"}}]}"#,
             r#"{"choices":[{"delta":{"content":"b","content":"c"}}]}"#,
+            r#"{"choices":[{"delta":{"tool_calls":[],"tool_calls":[{"function":{"name":"f"}}]}}]}"#,
             r#"{"choices":[{"delta":{"content":"b"},"delta":{"reasoning":"d"}}]}"#,
             r#"{"choices":[{"text":"a","index":1,"index":0}]}"#,
             r#"{"choices":[{"text":"a","t\u0065xt":"a"}]}"#,
@@ -711,6 +673,11 @@ mod tests {
             Just("reasoning_content"),
             Just("reasoning"),
             Just("thinking"),
+            Just("role"),
+            Just("refusal"),
+            Just("tool_calls"),
+            Just("function"),
+            Just("arguments"),
             Just("completion_tokens"),
             Just("prompt_n"),
             Just("id"),

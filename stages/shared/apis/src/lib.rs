@@ -129,6 +129,12 @@ impl Generation<'_> {
         self.delivery == Delivery::Streamed
     }
 
+    /// Inserts how output is sampled, in the words of most APIs.
+    fn insert_sampling(&self, body: &mut Map<String, Value>) {
+        insert(body, "temperature", Some(self.sampling.temperature));
+        insert(body, "top_p", self.sampling.top_p);
+    }
+
     fn exact(&self) -> bool {
         self.output_mode == OutputMode::Exact
     }
@@ -224,6 +230,10 @@ pub struct Reading {
     pub largest_index: Option<u64>,
     /// New text of the reasoning before the answer, if the API separates the two.
     pub reasoning: Option<String>,
+    /// Other text that the model generated: the name and arguments of a tool call, or a refusal.
+    pub other: Option<String>,
+    /// Whether it is a step of the generation, with text or not.
+    pub step: Step,
     /// Tokens of the reasoning, from the usage in this event.
     pub reasoning_tokens: Option<i64>,
     /// Tokens in this event, if the API sends one event per token.
@@ -246,6 +256,30 @@ pub struct Reading {
     pub wrong: Option<String>,
     /// Whether the answer is complete with this event.
     pub last: bool,
+}
+
+impl Reading {
+    /// Returns whether it says nothing of an answer: no text, count, reason or error.
+    pub fn is_empty(&self) -> bool {
+        let step = self.step;
+        *self
+            == Self {
+                step,
+                ..Self::default()
+            }
+    }
+}
+
+/// Whether an event is a step of the generation. A step without text may still have a token, such as a special one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Step {
+    /// It is none, such as an event that has only the usage.
+    #[default]
+    None,
+    /// It names the role of the message. The first event of an answer often has nothing else.
+    Role,
+    /// It has a part of the answer, which may be empty.
+    Part,
 }
 
 /// Tokens of a prompt, if an API counts its parts apart.
@@ -413,7 +447,7 @@ fn error_beside(event: &Value, reading: &Reading) -> Option<String> {
     error_in(event)
         .or_else(|| is_error.then(|| text_or_json(&event["message"], event)))
         // Any API may have a field of such a name, so it counts only in an event that is nothing else.
-        .or_else(|| bare_error(event).filter(|_| *reading == Reading::default()))
+        .or_else(|| bare_error(event).filter(|_| reading.is_empty()))
         .or_else(|| {
             let failed = ended.filter(|reason| matches!(*reason, "error" | "abort"))?;
             Some(format!("it ended with the finish reason `{failed}`"))
@@ -490,7 +524,17 @@ fn new_text(text: Option<&str>) -> Option<Text> {
         .map(|t| Text::New(t.to_owned()))
 }
 
-/// Returns reasoning unless it is empty.
+/// Adds the name and the arguments of a function that the model calls. Most APIs send the arguments as text, Ollama as JSON.
+fn add_call(function: &Value, text: &mut String) {
+    text.push_str(function["name"].as_str().unwrap_or_default());
+    match &function["arguments"] {
+        Value::Null => {}
+        Value::String(arguments) => text.push_str(arguments),
+        arguments => text.push_str(&arguments.to_string()),
+    }
+}
+
+/// Returns reasoning or other text unless it is empty.
 fn new_reasoning(text: Option<&str>) -> Option<String> {
     text.filter(|t| !t.is_empty()).map(str::to_owned)
 }

@@ -2,18 +2,15 @@
 
 use serde_json::{Map, Value};
 
-use super::{Generation, Reading, count, insert, is_first, new_text, not_first, not_text, openai};
+use super::{
+    Generation, Reading, Step, count, insert, is_first, new_text, not_first, not_text, openai,
+};
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = Map::new();
     insert(&mut body, "prompt", Some(generation.text()));
     insert(&mut body, "n_predict", Some(generation.output_tokens));
-    insert(
-        &mut body,
-        "temperature",
-        Some(generation.sampling.temperature),
-    );
-    insert(&mut body, "top_p", generation.sampling.top_p);
+    generation.insert_sampling(&mut body);
     insert(&mut body, "seed", generation.sampling.seed);
     insert(&mut body, "ignore_eos", generation.exact().then_some(true));
     insert(&mut body, "json_schema", generation.schema.cloned());
@@ -25,6 +22,11 @@ pub(super) fn read(event: &Value) -> Reading {
     let stop = event["stop"].as_bool() == Some(true);
     Reading {
         text: new_text(event["content"].as_str().filter(|_| is_first(event))),
+        step: if event["content"].is_string() {
+            Step::Part
+        } else {
+            Step::None
+        },
         output_tokens: count(&event["tokens_predicted"]),
         prompt_tokens: count(&event["tokens_evaluated"]),
         cached_prompt_tokens: count(&event["timings"]["cache_n"]),

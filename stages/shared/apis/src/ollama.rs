@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    Generation, Reading, Server, count, insert, new_reasoning, new_text, not_object, not_text,
+    Generation, Reading, Server, Step, count, insert, new_reasoning, new_text, not_object,
+    not_text, openai,
 };
 
 pub(super) fn generate_body(generation: &Generation<'_>) -> Map<String, Value> {
@@ -33,12 +34,7 @@ pub(super) fn chat_body(generation: &Generation<'_>) -> Map<String, Value> {
 fn common(generation: &Generation<'_>) -> Map<String, Value> {
     let mut options = Map::new();
     insert(&mut options, "num_predict", Some(generation.output_tokens));
-    insert(
-        &mut options,
-        "temperature",
-        Some(generation.sampling.temperature),
-    );
-    insert(&mut options, "top_p", generation.sampling.top_p);
+    generation.insert_sampling(&mut options);
     insert(&mut options, "seed", generation.sampling.seed);
     let mut body = Map::new();
     insert(&mut body, "model", Some(generation.model));
@@ -63,6 +59,12 @@ pub(super) fn read(event: &Value) -> Reading {
     Reading {
         text: new_text(text),
         reasoning: new_reasoning(thinking),
+        other: openai::other_text(&Value::Null, &message["tool_calls"]),
+        step: if text.is_some() {
+            Step::Part
+        } else {
+            Step::None
+        },
         output_tokens: count(&event["eval_count"]),
         prompt_tokens: count(&event["prompt_eval_count"]),
         finish_reason: ended(&event["done_reason"], done),

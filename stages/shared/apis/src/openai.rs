@@ -2,13 +2,13 @@
 //!
 //! The usage may come in a chunk with or without `choices`, in its first choice (Moonshot), or under `x_groq`; llama.cpp
 //! adds `timings` to the last one. Reasoning comes as `reasoning_content`, `reasoning` or `thinking`, or as a part of a
-//! list (Mistral). A JSON Schema goes into `response_format`.
+//! list (Mistral). A call of a tool and a refusal are generated text, too. A JSON Schema goes into `response_format`.
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    Generation, Reading, Server, count, error_in, insert, is_first, new_reasoning, new_text,
-    not_first, not_list, not_object, not_text, prompt_of, reason,
+    Generation, Reading, Server, Step, add_call, count, error_in, insert, is_first, new_reasoning,
+    new_text, not_first, not_list, not_object, not_text, prompt_of, reason,
 };
 
 /// The names of reasoning. Servers may send several of them; the first with text counts.
@@ -30,12 +30,7 @@ fn common(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = Map::new();
     insert(&mut body, "model", Some(generation.model));
     insert(&mut body, "max_tokens", Some(generation.output_tokens));
-    insert(
-        &mut body,
-        "temperature",
-        Some(generation.sampling.temperature),
-    );
-    insert(&mut body, "top_p", generation.sampling.top_p);
+    generation.insert_sampling(&mut body);
     insert(&mut body, "seed", generation.sampling.seed);
     insert(&mut body, "ignore_eos", generation.exact().then_some(true));
     insert(&mut body, "stream", Some(generation.streamed()));
@@ -83,6 +78,8 @@ pub(super) fn read(event: &Value) -> Reading {
     Reading {
         text: new_text(Some(&text)),
         reasoning: new_reasoning(Some(&thought.unwrap_or(listed))),
+        other: other_text(&part["refusal"], &part["tool_calls"]),
+        step: step(choice.is_object(), !part["role"].is_null()),
         reasoning_tokens: count(&details["reasoning_tokens"]),
         output_tokens: count(&usage["completion_tokens"]),
         prompt_tokens: count(&usage["prompt_tokens"]),
@@ -100,6 +97,24 @@ pub(super) fn read(event: &Value) -> Reading {
 pub(super) fn first_given(places: [&Value; 3]) -> &Value {
     let given = places.into_iter().find(|place| !place.is_null());
     given.unwrap_or(&Value::Null)
+}
+
+/// Returns the text of a refusal and of the calls of tools, if there is any.
+pub(super) fn other_text(refusal: &Value, calls: &Value) -> Option<String> {
+    let mut text = refusal.as_str().unwrap_or_default().to_owned();
+    for call in calls.as_array().into_iter().flatten() {
+        add_call(&call["function"], &mut text);
+    }
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// Returns which step of the generation an event is, by whether it has a choice and whether it names a role.
+pub(super) fn step(has_choice: bool, has_role: bool) -> Step {
+    match (has_choice, has_role) {
+        (false, _) => Step::None,
+        (true, true) => Step::Role,
+        (true, false) => Step::Part,
+    }
 }
 
 /// Adds the text of a content and the reasoning in it. The content is text or, as in Mistral's answers, a list of parts.

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, count, insert, new_reasoning, new_text, not_text};
+use super::{Generation, Reading, add_call, count, insert, new_reasoning, new_text, not_text};
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = Map::new();
@@ -24,12 +24,7 @@ pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
         "max_output_tokens",
         Some(generation.output_tokens),
     );
-    insert(
-        &mut body,
-        "temperature",
-        Some(generation.sampling.temperature),
-    );
-    insert(&mut body, "top_p", generation.sampling.top_p);
+    generation.insert_sampling(&mut body);
     insert(&mut body, "stream", Some(generation.streamed()));
     insert(&mut body, "store", Some(false));
     insert(
@@ -56,11 +51,31 @@ pub(super) fn read(event: &Value) -> Reading {
                 ..Reading::default()
             }
         }
+        Some(
+            "response.function_call_arguments.delta"
+            | "response.custom_tool_call_input.delta"
+            | "response.mcp_call_arguments.delta"
+            | "response.refusal.delta",
+        ) => Reading {
+            other: new_reasoning(event["delta"].as_str()),
+            wrong: not_text(event, &["delta"]),
+            ..Reading::default()
+        },
+        // A call begins with the name of its tool.
+        Some("response.output_item.added") => {
+            let mut name = String::new();
+            add_call(&json!({"name": event["item"]["name"]}), &mut name);
+            Reading {
+                other: new_reasoning(Some(&name)),
+                ..Reading::default()
+            }
+        }
         Some("response.completed" | "response.incomplete" | "response.failed") => {
             // The text has already arrived, piece by piece.
             Reading {
                 text: None,
                 reasoning: None,
+                other: None,
                 ..response(&event["response"])
             }
         }
@@ -75,13 +90,17 @@ pub(super) fn read(event: &Value) -> Reading {
 
 /// Parses a complete response.
 fn response(response: &Value) -> Reading {
-    let (mut text, mut reasoning) = (String::new(), String::new());
+    let (mut text, mut reasoning, mut other) = (String::new(), String::new(), String::new());
     for item in response["output"].as_array().into_iter().flatten() {
+        add_call(item, &mut other);
         for part in item["content"].as_array().into_iter().flatten() {
             let said = part["text"].as_str().unwrap_or_default();
             match part["type"].as_str() {
                 Some("output_text") => text.push_str(said),
                 Some("reasoning_text") => reasoning.push_str(said),
+                Some("refusal") => {
+                    other.push_str(part["refusal"].as_str().unwrap_or_default());
+                }
                 _ => {}
             }
         }
@@ -100,6 +119,7 @@ fn response(response: &Value) -> Reading {
     Reading {
         text: new_text(Some(&text)),
         reasoning: new_reasoning(Some(&reasoning)),
+        other: new_reasoning(Some(&other)),
         reasoning_tokens: count(&usage["output_tokens_details"]["reasoning_tokens"]),
         output_tokens: count(&usage["output_tokens"]),
         prompt_tokens: count(&usage["input_tokens"]),

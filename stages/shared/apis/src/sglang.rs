@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, Text, count, insert, is_first, not_first, not_text, reason};
+use super::{
+    Generation, Reading, Step, Text, count, insert, is_first, not_first, not_text, reason,
+};
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut sampling = Map::new();
@@ -11,12 +13,7 @@ pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
         "max_new_tokens",
         Some(generation.output_tokens),
     );
-    insert(
-        &mut sampling,
-        "temperature",
-        Some(generation.sampling.temperature),
-    );
-    insert(&mut sampling, "top_p", generation.sampling.top_p);
+    generation.insert_sampling(&mut sampling);
     insert(&mut sampling, "sampling_seed", generation.sampling.seed);
     insert(
         &mut sampling,
@@ -48,6 +45,11 @@ pub(super) fn read(event: &Value) -> Reading {
             .as_str()
             .filter(|_| is_first(event))
             .map(|t| Text::SoFar(t.to_owned())),
+        step: if event["text"].is_string() {
+            Step::Part
+        } else {
+            Step::None
+        },
         output_tokens: count(&meta["completion_tokens"]),
         prompt_tokens: count(&meta["prompt_tokens"]),
         cached_prompt_tokens: count(&meta["cached_tokens"]),

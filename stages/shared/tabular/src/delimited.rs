@@ -8,15 +8,15 @@ use crate::sheet::{Places, Sheet, check_fields};
 const HINT: &str = "the first line names the columns; quote text that contains the separator";
 
 /// Reads text with a separator. Lines that begin with `#` are remarks. The first other line names the columns. Every
-/// field is text, and an empty field is null.
-pub(crate) fn read(bytes: &[u8], separator: u8) -> Result<Sheet, Unreadable> {
+/// field is text, and an empty field is null. Spaces at the ends of a field are removed if `trim` says so.
+pub(crate) fn read(bytes: &[u8], separator: u8, trim: csv::Trim) -> Result<Sheet, Unreadable> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     // The headings alone could fill the memory, before there is a row to count.
     check_fields(1, headings(bytes, separator))?;
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(separator)
         .comment(Some(b'#'))
-        .trim(csv::Trim::All)
+        .trim(trim)
         .from_reader(bytes);
     let names: Vec<String> = reader
         .headers()

@@ -16,4 +16,4 @@ pub use field::{Field, Unreadable};
 pub use json::{Record, bounded, check_objects, read_nested, records};
 pub use listed::there_are;
 pub use other::{OtherKind, other_kind};
-pub use sheet::{Format, Places, Sheet, read};
+pub use sheet::{Format, Places, Sheet, read, read_texts};

@@ -141,11 +141,27 @@ pub fn read(format: Format, bytes: &[u8], below: Option<&str>) -> Result<Sheet, 
         return Err(Unreadable::new("it is a Parquet table", hint));
     }
     let sheet = match format {
-        Format::Csv => delimited::read(bytes, b','),
-        Format::Tsv => delimited::read(bytes, b'\t'),
+        Format::Csv => delimited::read(bytes, b',', csv::Trim::All),
+        Format::Tsv => delimited::read(bytes, b'\t', csv::Trim::All),
         Format::Json => json::read(bytes, below),
         Format::Parquet => parquet::read(bytes),
     }?;
+    distinct(sheet)
+}
+
+/// Reads texts from CSV. Unlike [`read`], it keeps spaces and line breaks at the ends of a field.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_texts(bytes: &[u8]) -> Result<Sheet, Unreadable> {
+    if let Some(kind) = other_kind(bytes) {
+        return Err(Unreadable::new(kind.what, kind.remedy));
+    }
+    distinct(delimited::read(bytes, b',', csv::Trim::Headers)?)
+}
+
+/// Refuses a sheet with two columns of one name.
+fn distinct(sheet: Sheet) -> Result<Sheet, Unreadable> {
     let mut names = BTreeSet::new();
     for name in &sheet.names {
         if !names.insert(name) {

@@ -24,6 +24,71 @@ fn a_pack_keeps_its_order_and_does_not_repeat_unless_allowed() {
 }
 
 #[test]
+fn the_warm_up_takes_prompts_again_if_a_pack_may_repeat_and_has_no_others() {
+    let pack = |when_short: &str, warmup: usize| {
+        let pack = json!({"texts": ["a", "b", "c"], "when-short": when_short});
+        PromptSet::generate(&workload(&json!({"pack": pack})), &origin(1, 1), warmup, 3)
+    };
+    assert!(pack("refuse", 2).is_err());
+    let set = pack("repeat", 2).unwrap();
+    assert_eq!(texts(&measured(&set)), ["a", "b", "c"]);
+    assert_eq!(warmup(&set).len(), 2);
+    let warning = set.repeated().unwrap();
+    assert!(
+        warning.starts_with("5 prompts were sent, but the file has 3"),
+        "{warning}"
+    );
+    assert_eq!(pack("repeat", 0).unwrap().repeated(), None);
+}
+
+#[test]
+fn prompts_that_are_the_same_are_counted() {
+    let repeated = |prompts: serde_json::Value, n| {
+        let set = PromptSet::generate(&workload(&prompts), &origin(1, 1), 0, n).unwrap();
+        set.repeated()
+    };
+    let warning = repeated(json!({"pack": {"texts": ["a", "b", "a", "a"]}}), 4).unwrap();
+    assert!(
+        warning.starts_with("2 of 4 prompts are the same as an earlier one"),
+        "{warning}"
+    );
+    assert!(repeated(json!({"words": {"length": 1}}), 100).is_some());
+    assert_eq!(repeated(json!({"words": {"length": 40}}), 100), None);
+}
+
+#[test]
+fn an_output_that_replaces_recorded_lengths_is_for_all_rows() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(
+        file.path(),
+        "{\"prompt\": \"a\", \"output_tokens\": 300}\n{\"prompt\": \"b\"}\n",
+    )
+    .unwrap();
+    let asked = |replaces: bool| -> Vec<u32> {
+        let workload: Workload = serde_json::from_value(json!({
+            "prompts": {"pack": {"file": file.path()}},
+            "output": {"tokens": 5, "replaces-recorded": replaces},
+        }))
+        .unwrap();
+        let set = PromptSet::generate(&workload, &origin(1, 1), 0, 2).unwrap();
+        measured(&set).iter().map(|p| p.output_tokens).collect()
+    };
+    assert_eq!((asked(false), asked(true)), (vec![300, 5], vec![5, 5]));
+}
+
+#[test]
+fn the_spaces_and_line_breaks_of_a_prompt_in_csv_are_kept() {
+    let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
+    let text = "id, prompt ,output_tokens\n1,\"  two\nlines\n\", 7 \n2,\" \",\n3,b, \n";
+    std::fs::write(file.path(), text).unwrap();
+    let pack = workload(&json!({"pack": {"file": file.path()}}));
+    let set = PromptSet::generate(&pack, &origin(1, 1), 0, 2).unwrap();
+    let prompts = measured(&set);
+    assert_eq!(texts(&prompts), ["  two\nlines\n", "b"]);
+    assert_eq!(prompts[0].output_tokens, 7);
+}
+
+#[test]
 fn a_pack_file_is_read_and_must_not_change() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "{\"prompt\": \"x\"}\n\n\"y\"\n").unwrap();
