@@ -93,7 +93,7 @@ fn main() {
     }
     let kinds = Arrivals::kinds();
     println!(
-        "False alarms, % of {studies} clean studies of 20 cells (- where a gate judged none)\n"
+        "False alarms, % of {studies} clean studies of 20 cells, or 40 with shared prompts (- where a gate judged none)\n"
     );
     let clean: Vec<(&str, BTreeMap<&str, Count>)> = kinds
         .iter()

@@ -1,57 +1,9 @@
 //! The findings of gates, and the tables of them.
 
 use artifacts::{Column, Scalar, Table, TableError};
-use serde::{Deserialize, Serialize};
+pub(crate) use contract::{GateOutcome as Outcome, GateSeverity as Severity};
 
 use crate::study::Stage;
-
-/// What follows from a gate that fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Severity {
-    /// The study is not evidence: the run ends with an error, the cell enters no statistic.
-    Fail,
-    /// The cell enters no statistic; the reason is declared with the gate.
-    Exclude,
-    /// A doubt to show.
-    Warn,
-}
-
-impl Severity {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Fail => "fail",
-            Self::Exclude => "exclude",
-            Self::Warn => "warn",
-        }
-    }
-}
-
-/// The outcome of a gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Outcome {
-    /// The condition holds.
-    Pass,
-    /// The condition does not hold.
-    Fail,
-    /// The rows do not decide: something that the gate needs is missing or insufficient.
-    NotJudged,
-}
-
-impl Outcome {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Fail => "fail",
-            Self::NotJudged => "not judged",
-        }
-    }
-
-    /// Returns `Pass` if the condition holds and `Fail` otherwise.
-    pub(crate) fn of(holds: bool) -> Self {
-        if holds { Self::Pass } else { Self::Fail }
-    }
-}
 
 /// A gate's judgement about one cell or about a stage.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,12 +1,12 @@
 //! The interface of a gate.
 
-use contract::Settings;
+use contract::{CellRows, Settings};
 use pipeline::{Failure, Json, Library, Problem, Step};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::finding::{Judgement, Outcome, Severity};
-use crate::study::Stage;
+use crate::study::{Cell, Stage};
 
 /// The parameters of a gate, as written in the experiment.
 pub(crate) type Values = serde_json::Map<String, Json>;
@@ -93,12 +93,7 @@ impl<G: TypedGate> Gate for G {
 
     fn plan(&self, settings: &Settings<'_>) -> Result<Json, Vec<Problem>> {
         let parameters: G::Parameters = settings.read()?;
-        let problems = self.check(&parameters, settings);
-        if problems.is_empty() {
-            Ok(contract::canonical(&parameters))
-        } else {
-            Err(problems)
-        }
+        planned(&parameters, self.check(&parameters, settings), settings)
     }
 
     fn judges_cells_alone(&self) -> bool {
@@ -115,7 +110,7 @@ impl<G: TypedGate> Gate for G {
 /// Judges every cell that has rows with one function, in parallel. The results keep the order of the cells.
 pub(crate) fn each(
     stage: &Stage<'_>,
-    judge: impl Fn(&crate::study::Cell<'_>, &contract::CellRows) -> Assessment + Sync,
+    judge: &(dyn Fn(&Cell<'_>, &CellRows) -> Assessment + Sync),
 ) -> Vec<Judgement> {
     use rayon::prelude::*;
     let cells = stage.cells.par_iter().enumerate();
@@ -201,21 +196,32 @@ impl Assessment {
     }
 }
 
-/// Returns a problem for each named parameter that is not a share between 0 and 1.
-pub(crate) fn share_problems(settings: &Settings<'_>, shares: &[(&str, f64)]) -> Vec<Problem> {
-    let wrong = shares
-        .iter()
-        .filter(|(_, share)| !(*share > 0.0 && *share <= 1.0));
-    wrong
-        .map(|(name, share)| {
-            let message = format!("`{name}` must be above 0 and at most 1, got {share}");
-            let problem = settings.problem(&[Step::Key((*name).to_owned())], message);
-            match pipeline::suggest::share(*share) {
-                Some(hint) => problem.hint(hint),
-                None => problem,
-            }
-        })
-        .collect()
+/// Returns well-typed parameters in canonical form.
+///
+/// # Errors
+/// If there are problems, or if `alpha` is a level of confidence and not a probability of error.
+pub(crate) fn planned<P: Serialize>(
+    parameters: &P,
+    mut problems: Vec<Problem>,
+    settings: &Settings<'_>,
+) -> Result<Json, Vec<Problem>> {
+    let canonical = contract::canonical(parameters);
+    if let Some(alpha) = canonical["alpha"].as_f64().filter(|alpha| *alpha > 0.5) {
+        let message =
+            format!("`alpha` must be at most 0.5, found {alpha}: it is a chance of error");
+        let problem = settings.problem(&[Step::Key("alpha".to_owned())], message);
+        let error = statistics::significant_without_zeros(1.0 - alpha, 3);
+        let level = statistics::significant_without_zeros(100.0 * alpha, 3);
+        problems.push(problem.hint(match alpha < 1.0 {
+            true => format!("write {error} for a level of {level} %"),
+            false => "write a number above 0 to 0.5".to_owned(),
+        }));
+    }
+    if problems.is_empty() {
+        Ok(canonical)
+    } else {
+        Err(problems)
+    }
 }
 
 /// Formats a measured number with three significant digits for display; `infinite` for a rate over no time.
@@ -227,9 +233,14 @@ pub(crate) fn show(value: f64) -> String {
     }
 }
 
-/// Formats a relative change, such as `+12 %`.
+/// Formats a relative change, such as `+12.0 %`.
 pub(crate) fn percent(change: f64) -> String {
     format!("{:+.1} %", 100.0 * change)
+}
+
+/// Formats a share, such as `12.0 %`.
+pub(crate) fn share(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
 }
 
 /// The number of places or findings that a message names.
@@ -253,7 +264,6 @@ pub(crate) fn listed_of(first: &[String], count: usize) -> Option<String> {
 
 /// Names the first few of a list of rows.
 pub(crate) fn some(rows: &[i64]) -> Option<String> {
-    const SHOWN: usize = 5;
     let ids: Vec<String> = rows.iter().take(SHOWN).map(ToString::to_string).collect();
     let more = rows.len().saturating_sub(SHOWN);
     let tail = if more > 0 {
@@ -262,4 +272,25 @@ pub(crate) fn some(rows: &[i64]) -> Option<String> {
         String::new()
     };
     (!rows.is_empty()).then(|| format!("request_id {}{tail}", ids.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::gates::outlying_repeats::OutlyingRepeats;
+    use crate::one_cell::refused;
+
+    #[test]
+    fn a_level_and_a_percentage_in_place_of_a_share_are_refused_with_a_remedy() {
+        let refused = |parameters| refused(&OutlyingRepeats, parameters).join("; ");
+        assert_eq!(
+            refused(json!({"alpha": 0.95})),
+            "`alpha` must be at most 0.5, found 0.95: it is a chance of error (write 0.05 for a level of 95 %)"
+        );
+        assert!(refused(json!({"alpha": 5})).contains("write 0.05 for 5 %"));
+        assert!(refused(json!({"alpha": 0})).contains("must be greater than 0"));
+        assert!(refused(json!({"effect": 10})).contains("write 0.1 for 10 %"));
+        assert_eq!(refused(json!({"alpha": 0.05, "effect": 0})), "");
+    }
 }

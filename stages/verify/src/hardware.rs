@@ -20,9 +20,11 @@ pub(crate) struct Hardware {
     pub(crate) peak_tflops: BTreeMap<String, f64>,
     /// Memory bandwidth in GB/s (1e9 bytes).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
     pub(crate) bandwidth_gb_per_s: Option<f64>,
     /// Memory in GB (1e9 bytes), rounded up if the manufacturer counts differently, so that it is an upper bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
     pub(crate) memory_gb: Option<f64>,
 }
 

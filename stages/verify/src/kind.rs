@@ -1,5 +1,6 @@
 //! The stage kind: settings to a checked list of gates, and one cell's execution.
 
+use artifacts::json::plain;
 use artifacts::{Store, Table, TableError};
 use contract::Settings;
 use pipeline::suggest::remedy;
@@ -18,6 +19,7 @@ use crate::gates::{ALL, BalanceParameters, ComparabilityParameters};
 use crate::imbalances::{Imbalance, imbalances, imbalances_table};
 use crate::prompt_caches::PromptCaches;
 use crate::study::{self, Stage};
+use crate::usual::{USUAL, usual};
 
 /// The `verify` kind. Settings: `gates` (default: the usual ones), a list of `{gate: …}` with `severity`, `reason`
 /// (required with severity `exclude`) and the gate's own parameters. The crate's documentation describes the outputs.
@@ -32,33 +34,6 @@ struct Planned {
     reason: Option<String>,
     parameters: Json,
 }
-
-/// The default gates of a stage: they judge any load and need no parameters. A gate that cannot judge a study reports
-/// that and bars nothing.
-pub(crate) const USUAL: [&str; 22] = [
-    "census",
-    "digests",
-    "expected-rows",
-    "row-status",
-    "degenerate",
-    "server-errors",
-    "token-accounting",
-    "delivered-length",
-    "identities",
-    "client-lag",
-    "context-ceiling",
-    "engine-identity",
-    "duplicates",
-    "plausible-ttft",
-    "clock",
-    "stalls",
-    "one-mode",
-    "warm-up",
-    "stationarity",
-    "order-effects",
-    "outlying-repeats",
-    "throttling",
-];
 
 /// The canonical parameter that planning adds.
 const PROMPT_CACHES: &str = "prompt-caches";
@@ -83,7 +58,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        26
+        27
     }
 
     /// A query that computes refuses numbers that do not fit. Other gates stay as they were.
@@ -246,7 +221,7 @@ impl StageKind for Verify {
 }
 
 fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) {
-    let usual: Vec<Json> = USUAL.iter().map(|name| json!({ "gate": name })).collect();
+    let usual: Vec<Json> = USUAL.iter().map(|name| usual(name)).collect();
     let declared = match settings.get("gates") {
         None | Some(Json::Null) => Some(&usual),
         Some(declared) => declared.as_array().filter(|gates| !gates.is_empty()),
@@ -293,9 +268,7 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
             Some(word) => {
                 let read = serde_json::from_value::<Severity>(word.clone()).ok();
                 if read.is_none() {
-                    let given = word
-                        .as_str()
-                        .map_or_else(|| word.to_string(), str::to_owned);
+                    let given = plain(&word);
                     problems.push(
                         settings
                             .problem(

@@ -26,6 +26,7 @@ mod census;
 #[cfg(test)]
 mod client_tests;
 mod comparability;
+mod defaults;
 mod figure;
 mod finding;
 mod gate;
@@ -35,15 +36,18 @@ mod imbalances;
 mod kind;
 #[cfg(test)]
 mod measured;
+#[cfg(any(test, feature = "simulation"))]
 pub mod operating;
 mod pace;
 mod prompt_caches;
 mod replicates;
 mod robust;
+mod same_prompts;
 mod scrapes;
 mod sent_prompts;
 mod series;
 mod study;
+mod usual;
 
 #[cfg(test)]
 mod manual;

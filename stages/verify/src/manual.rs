@@ -33,11 +33,19 @@ fn page() -> String {
     text.push_str(
         "\nA verify stage without `gates` uses these gates, which judge any load and need no parameters:\n",
     );
-    let usual: Vec<String> = crate::kind::USUAL
+    let usual: Vec<String> = crate::usual::USUAL
         .iter()
         .map(|name| format!("`{name}`"))
         .collect();
-    writeln!(text, "{}.", usual.join(",\n")).unwrap();
+    let caches = crate::usual::usual("cold-cache");
+    writeln!(
+        text,
+        "{}.\n\nThere, `cold-cache` has `severity: {}` and `share: {}`.",
+        usual.join(",\n"),
+        caches["severity"].as_str().unwrap_or_default(),
+        caches["share"]
+    )
+    .unwrap();
     for page in crate::pages() {
         writeln!(
             text,
@@ -47,11 +55,7 @@ fn page() -> String {
         .unwrap();
         let parameters = contract::parameters(&page.schema);
         for parameter in &parameters {
-            parameter.write(&mut text, 0, &|default| {
-                default
-                    .as_str()
-                    .map_or_else(|| default.to_string(), str::to_owned)
-            });
+            parameter.write(&mut text, 0, &artifacts::json::plain);
         }
         if parameters.is_empty() {
             writeln!(text, "- none").unwrap();
@@ -186,4 +190,50 @@ fn the_manual_says_what_the_gates_do() {
         kept == page,
         "docs/gates.md is not up to date: UPDATE_DOCS=1 cargo test -p verify manual"
     );
+}
+
+/// Returns the paths of the numbers of a schema without a bound below.
+fn unbounded(path: &str, schema: &pipeline::Json) -> Vec<String> {
+    let is = |kind: &str| match &schema["type"] {
+        pipeline::Json::Array(kinds) => kinds.iter().any(|k| k == kind),
+        one => one == kind,
+    };
+    let has_least = ["minimum", "exclusiveMinimum"]
+        .iter()
+        .any(|bound| schema[bound].is_number());
+    let mut paths = Vec::new();
+    if (is("number") || is("integer")) && !has_least {
+        paths.push(path.to_owned());
+    }
+    for (name, below) in schema["properties"].as_object().into_iter().flatten() {
+        paths.extend(unbounded(&format!("{path}.{name}"), below));
+    }
+    for below in schema["anyOf"].as_array().into_iter().flatten() {
+        paths.extend(unbounded(path, below));
+    }
+    paths
+}
+
+#[test]
+fn every_number_of_a_gate_has_a_bound_below_and_every_share_one_above() {
+    for page in crate::pages() {
+        assert_eq!(unbounded(page.name, &page.schema), [""; 0]);
+        let shares = [
+            "alpha",
+            "effect",
+            "share",
+            "tolerance",
+            "start",
+            "within",
+            "nearer",
+            "outside",
+        ];
+        for share in shares.map(|name| &page.schema["properties"][name]) {
+            assert!(
+                share.is_null() || share["maximum"] == 1.0,
+                "{}: {share}",
+                page.name
+            );
+        }
+    }
 }

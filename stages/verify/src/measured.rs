@@ -29,6 +29,7 @@ fn measure(store: &Store, faults: Faults, configuration: &str, rep: i64) -> pipe
         output: Output {
             tokens: Count::Fixed(5),
             mode: OutputMode::Exact,
+            replaces_recorded: false,
         },
         sampling: Sampling::default(),
         sessions: None,

@@ -3,11 +3,11 @@
 //! If requests arrive independently of answers, latency is mostly the queue that a request met, and all following
 //! requests feel a burst. So neighbours are alike for as long as a busy period lasts, and a test for trend mistakes any
 //! burst for a drift. The time per output token counts every service once, regardless of who waited for it. It still
-//! depends on the number of answers generated at the same time. A straight line removes that effect, and means over
-//! batches of requests (batch means, Law & Carson 1979, Operations Research 27, 1011) leave little dependence between
-//! neighbours.
+//! depends on the number of answers generated at the same time, and on the prompts that the server reads meanwhile. Straight
+//! lines remove these effects, and means over batches of requests (batch means, Law & Carson 1979, Operations Research 27,
+//! 1011) leave little dependence between neighbours.
 
-use contract::CellRows;
+use contract::{CellRows, Request};
 
 /// The smallest batch.
 const SMALLEST: usize = 3;
@@ -19,11 +19,22 @@ pub(crate) fn is_open(rows: &CellRows) -> bool {
     measured.peek().is_some() && measured.all(|r| r.client_id.is_none())
 }
 
+/// The time per token of an answer, and what the server did meanwhile.
+#[derive(Clone, Copy)]
+pub(crate) struct Timed {
+    /// The mean number of answers generated at the same time.
+    with: f64,
+    /// The tokens of other prompts that the server read, per ms.
+    reading: f64,
+    /// The time per token, ns.
+    pace: f64,
+}
+
 /// Returns the paces of a cell's batches in the order of first tokens, relative to the expectation for the number of
-/// concurrent answers: 1 is as expected, 1.1 is 10 % slower.
+/// concurrent answers and for the prompts that the server reads: 1 is as expected, 1.1 is 10 % slower.
 pub(crate) fn paces(rows: &CellRows) -> Vec<f64> {
-    let points: Vec<(f64, f64)> = timed(rows);
-    let together = points.iter().map(|p| p.0).sum::<f64>() / points.len().max(1) as f64;
+    let points = timed(rows);
+    let together = points.iter().map(|p| p.with).sum::<f64>() / points.len().max(1) as f64;
     let size = SMALLEST.max(together.round() as usize);
     factors(&points)
         .chunks_exact(size)
@@ -31,32 +42,77 @@ pub(crate) fn paces(rows: &CellRows) -> Vec<f64> {
         .collect()
 }
 
-/// Returns for each measured ok answer with several tokens, in the order of first tokens, the number of concurrent
-/// answers and its time per token, ns.
-pub(crate) fn timed(rows: &CellRows) -> Vec<(f64, f64)> {
+/// Returns the times of each measured ok answer with several tokens, in the order of first tokens.
+pub(crate) fn timed(rows: &CellRows) -> Vec<Timed> {
     let concurrency = Concurrency::generating(rows);
-    let mut timed: Vec<(i64, f64, f64)> = rows
+    let read = Reading::of(rows);
+    let mut timed: Vec<(i64, Timed)> = rows
         .measured()
         .filter(|r| r.is_ok())
         .filter_map(|r| {
             let (first, last) = (r.first_token_ns?, r.last_token_ns?);
             let steps = r.output_tokens.filter(|n| *n > 1)? - 1;
-            let pace = (last - first) as f64 / steps as f64;
-            (pace > 0.0).then(|| (first, concurrency.over(first, last), pace))
+            let timed = Timed {
+                with: concurrency.over(first, last),
+                reading: read.over(r, last),
+                pace: (last - first) as f64 / steps as f64,
+            };
+            (timed.pace > 0.0).then_some((first, timed))
         })
         .collect();
-    timed.sort_by(|a, b| a.0.cmp(&b.0).then(a.2.total_cmp(&b.2)));
-    timed
-        .into_iter()
-        .map(|(_, with, pace)| (with, pace))
-        .collect()
+    timed.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.pace.total_cmp(&b.1.pace)));
+    timed.into_iter().map(|(_, timed)| timed).collect()
 }
 
-/// Returns the paces of answers relative to the expectation for the number of concurrent answers.
-pub(crate) fn factors(points: &[(f64, f64)]) -> Vec<f64> {
-    let off = residuals(points);
-    let factor = |((_, pace), off): (&(f64, f64), f64)| pace / (pace - off).max(pace * 0.01);
-    points.iter().zip(off).map(factor).collect()
+/// Returns the paces of answers relative to the expectation for the number of concurrent answers and for the prompts that
+/// the server reads meanwhile.
+pub(crate) fn factors(points: &[Timed]) -> Vec<f64> {
+    let without_reading = |of_point: fn(&Timed) -> f64| {
+        let points: Vec<(f64, f64)> = points.iter().map(|p| (p.reading, of_point(p))).collect();
+        residuals(&points)
+    };
+    let with = without_reading(|p| p.with).into_iter();
+    let off: Vec<(f64, f64)> = with.zip(without_reading(|p| p.pace)).collect();
+    let factor = |(p, off): (&Timed, f64)| p.pace / (p.pace - off).max(p.pace * 0.01);
+    points.iter().zip(residuals(&off)).map(factor).collect()
+}
+
+/// The prompts that a server reads. While it reads one, other answers pause.
+pub(crate) struct Reading {
+    /// The first token of each request, ns, and the tokens of this and all earlier prompts that were not cached.
+    sums: Vec<(i64, f64)>,
+}
+
+impl Reading {
+    /// A prompt of unknown length counts as one token.
+    pub(crate) fn of(rows: &CellRows) -> Self {
+        let prompt = |r: &Request| {
+            let tokens = r.prompt_tokens.unwrap_or(1) - r.cached_prompt_tokens.unwrap_or(0);
+            Some((r.first_token_ns?, tokens.max(1) as f64))
+        };
+        let answered = rows.requests.iter().filter(|r| !r.superseded);
+        let mut sums: Vec<(i64, f64)> = answered.filter_map(prompt).collect();
+        sums.sort_by_key(|(at, _)| *at);
+        let mut sum = 0.0;
+        for (_, tokens) in &mut sums {
+            sum += *tokens;
+            *tokens = sum;
+        }
+        Self { sums }
+    }
+
+    /// Returns the tokens of other prompts per ms that the server read between the first token of a request and its end.
+    /// The rate, and not the sum: a slow answer meets more prompts, and its slowness must not hide behind them.
+    pub(crate) fn over(&self, r: &Request, end: i64) -> f64 {
+        let until = |at: i64| {
+            let next = self.sums.partition_point(|(first, _)| *first <= at);
+            next.checked_sub(1).map_or(0.0, |last| self.sums[last].1)
+        };
+        match r.first_token_ns {
+            Some(first) if end > first => (until(end) - until(first)) * 1e6 / (end - first) as f64,
+            _ => 0.0,
+        }
+    }
 }
 
 /// The number of requests that share the server, over any span of a cell.
@@ -132,6 +188,18 @@ pub(crate) fn residuals(points: &[(f64, f64)]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::one_cell;
+
+    #[test]
+    fn answers_that_pause_for_the_prompts_of_others_are_not_slower() {
+        // Half of them take 29 % longer.
+        let factors = factors(&timed(&one_cell::at_even_intervals()));
+        assert_eq!(factors.len(), 80);
+        assert!(
+            factors.iter().all(|f| (0.9..1.1).contains(f)),
+            "{factors:?}"
+        );
+    }
 
     #[test]
     fn a_line_leaves_nothing_and_a_step_in_time_stays() {

@@ -78,7 +78,13 @@ impl Run {
                         requests: 40,
                         ..ClosedLoop::default()
                     };
-                    rows.push(load.requests());
+                    let mut requests = load.requests();
+                    for request in &mut requests {
+                        // Every repetition has its own prompts.
+                        let id = request.request_id;
+                        request.prompt_digest = Some(format!("b3:{rep}/{id}"));
+                    }
+                    rows.push(requests);
                     let at = [
                         ("configuration", Scalar::Text(configuration.to_owned())),
                         ("concurrency", Scalar::Int(i64::from(clients))),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use artifacts::{Scalar, Store, Table, TableRow};
-use contract::CellRows;
+use contract::{CellRows, RowSource, Word as _};
 use pipeline::{CellStatus, Control, Coordinates, Failure, Input, InputCell, Json};
 use rayon::prelude::*;
 
@@ -138,6 +138,11 @@ impl Cell<'_> {
         self.about()?.text(column)
     }
 
+    /// Returns where its rows come from; `None` if it does not say.
+    pub(crate) fn source(&self) -> Option<RowSource> {
+        RowSource::parse(self.fact_text("source")?).ok()
+    }
+
     /// Returns the number of clients of a closed loop: as the cell declares it, or else that of the clients with measured
     /// requests. Returns `None` for open arrivals. This may read the rows.
     pub(crate) fn clients(&self) -> Option<i64> {
@@ -247,23 +252,9 @@ pub(crate) fn stages<'a>(
         let cells: Vec<Result<Cell<'a>, Failure>> = input.cells.par_iter().map(read).collect();
         // Report the first failure in cell order, whichever thread found one first.
         let mut cells = cells.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let values = |c: &Cell<'_>| {
-            c.input
-                .coordinates
-                .0
-                .iter()
-                .map(|(_, v)| v.clone())
-                .collect::<Vec<_>>()
-        };
-        cells.sort_by(|a, b| contract::compare_all(&values(a), &values(b)));
-        let axes = cells.first().map(|c| {
-            c.input
-                .coordinates
-                .0
-                .iter()
-                .map(|(n, _)| n.clone())
-                .collect()
-        });
+        let labels = |cell: &Cell<'_>| cell.input.coordinates.labels();
+        cells.sort_by(|a, b| contract::compare_all(&labels(a), &labels(b)));
+        let axes = cells.first().map(|cell| cell.input.coordinates.axes());
         let instrument = instrument.clone();
         stages.push(Stage {
             name: &input.stage,

@@ -119,10 +119,7 @@ fn planned(settings: &Json) -> Result<Json, Vec<pipeline::Problem>> {
 
 #[test]
 fn a_stage_that_names_no_gates_has_the_usual_ones() {
-    let usual: Vec<Json> = crate::kind::USUAL
-        .iter()
-        .map(|name| json!({"gate": name}))
-        .collect();
+    let usual = crate::usual::USUAL.map(crate::usual::usual);
     assert_eq!(canonical(&json!({})), canonical(&json!({ "gates": usual })));
     assert!(
         planned(&json!({"gates": []})).is_err(),
@@ -246,6 +243,13 @@ fn each_fault_is_caught_by_its_gate_and_by_no_other() {
             "tokens the server did not generate",
             "token-accounting",
             |rows| rows.counter = 44.0,
+        ),
+        (
+            "events without text that no count explains",
+            "token-accounting",
+            |rows| {
+                rows.requests[4].silent_events = Some(10);
+            },
         ),
         ("more chunks than tokens", "token-accounting", |rows| {
             rows.requests[4].chunks = Some(6);

@@ -230,6 +230,64 @@ fn a_cache_that_was_proven_empty_is_cold_and_one_that_could_not_be_emptied_is_no
     assert_eq!(judged(None), "not judged");
 }
 
+#[test]
+fn the_usual_gates_warn_of_prompts_from_a_warm_cache_but_not_of_what_prompts_share() {
+    const TEMPLATE: i64 = 60;
+    // `cached` says how many tokens of a prompt with so many words come from a cache.
+    let judged = |prefix: &str, stored: bool, cached: &dyn Fn(usize, i64) -> i64| {
+        let (_folder, store) = store();
+        let texts: Vec<String> = (0..8)
+            .map(|i| format!("{prefix}{i} {}", vec!["word"; 20 + 3 * i].join(" ")))
+            .collect();
+        let mut requests: Vec<_> = (0..8).map(synthetic::request).collect();
+        for (i, request) in requests.iter_mut().enumerate() {
+            let words = texts[i].split_whitespace().count() as i64;
+            request.sent_ns = Some(i as i64);
+            request.prompt_tokens = Some(TEMPLATE + words + words / 10);
+            request.cached_prompt_tokens = Some(cached(i, words));
+        }
+        let digests = requests.iter().map(|r| r.prompt_digest.clone());
+        let prompts = Table::new(vec![
+            Column::text("prompt_digest", digests),
+            Column::text("text", texts.into_iter().map(Some)),
+        ]);
+        let mut tables = vec![
+            ("requests", synthetic::requests_table(&requests).unwrap()),
+            ("cell", Cell::table(&[Cell::default()]).unwrap()),
+        ];
+        if stored {
+            tables.push(("prompts", prompts.unwrap()));
+        }
+        let cell = synthetic::cell(&store, &[], Json::Null, &tables).unwrap();
+        let done = verify(&store, &[synthetic::loaded(vec![cell])], &json!({}));
+        outcomes(&done, "cold-cache").remove(0).0
+    };
+    let all = |_: usize, words: i64| TEMPLATE + words + words / 10 - 1;
+    assert_eq!(judged("", true, &|_, _| 0), "pass");
+    assert_eq!(
+        judged("", true, &|_, _| TEMPLATE - 5),
+        "pass",
+        "the opening of a template"
+    );
+    assert_eq!(judged("", true, &all), "fail");
+    assert_eq!(judged("", false, &all), "not judged");
+    let prefix = "prefix ".repeat(200);
+    let shared = |i: usize, _: i64| if i == 0 { 0 } else { TEMPLATE + 220 };
+    assert_eq!(
+        judged(&prefix, true, &shared),
+        "pass",
+        "prompts that share a beginning"
+    );
+    assert_eq!(
+        judged(&prefix, true, &all),
+        "fail",
+        "what they do not share is cached, too"
+    );
+    // One prompt of eight says little.
+    let one = |i: usize, words: i64| if i == 0 { all(i, words) } else { TEMPLATE - 5 };
+    assert_eq!(judged("", true, &one), "pass");
+}
+
 /// Returns the status of a facet for the one pair of two servers.
 fn facet(descriptors: [&Json; 2], name: &str) -> (String, String) {
     let (_folder, store) = store();

@@ -6,6 +6,7 @@
 //! left out, because the load brings it there.
 
 use artifacts::Table;
+use contract::{ThrottleReason, Word as _};
 
 /// A measuring condition.
 #[derive(Debug)]
@@ -285,14 +286,6 @@ fn foreign_load(samples: &Samples<'_>) -> Option<f64> {
     Some((samples.mean(host, "cpu_busy")? - samples.own()? / processors).max(0.0))
 }
 
-/// Reasons that limit a GPU's clocks because the machine is hot or faulty.
-const FAULTS: [&str; 4] = [
-    "hardware-slowdown",
-    "thermal",
-    "hardware-thermal",
-    "power-brake",
-];
-
 fn gpu_throttling(samples: &Samples<'_>) -> Option<f64> {
     let gpu = samples.gpu?;
     let at = gpu.int("at_ns").ok()?;
@@ -304,7 +297,8 @@ fn gpu_throttling(samples: &Samples<'_>) -> Option<f64> {
         .filter(|(at, _)| within(at))
         .filter_map(|(_, reasons)| reasons)
         .collect();
-    let faulty = |reasons: &&&str| reasons.split('+').any(|reason| FAULTS.contains(&reason));
+    let is_fault = |reason: &str| ThrottleReason::parse(reason).is_ok_and(ThrottleReason::is_fault);
+    let faulty = |reasons: &&&str| reasons.split('+').any(is_fault);
     let limited = texts.iter().filter(faulty).count();
     (!texts.is_empty()).then(|| limited as f64 / texts.len() as f64)
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use contract::{AS_DECLARED, CellRows};
+use contract::{AS_DECLARED, CellRows, RowSource};
 
 use super::facets::Values;
 use crate::study::{Cell, Stage};
@@ -45,8 +45,8 @@ pub(crate) fn values(cell: &Cell<'_>, sent: &Sent) -> Values {
         return Some(BTreeMap::new());
     };
     if cell
-        .fact_text("source")
-        .is_some_and(|source| source != "measured")
+        .source()
+        .is_some_and(|source| source != RowSource::Measured)
     {
         return Some(BTreeMap::new());
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use artifacts::json::{leaves, plain};
 use contract::{AS_DECLARED, DECLARED, EngineSource, OF_ENGINE};
 use pipeline::Json;
 use serde_json::json;
@@ -43,7 +44,7 @@ pub(crate) fn values(cell: &Cell<'_>, facet: &str) -> Values {
         let below = |(path, value): (String, String)| (format!("{name}.{path}"), value);
         all.extend(of_role.into_iter().map(below));
         if facet == "settings" {
-            all.insert(format!("{name}.count"), text(&role["count"]));
+            all.insert(format!("{name}.count"), plain(&role["count"]));
             all.extend(
                 flat(&role["gpus"])
                     .into_iter()
@@ -154,12 +155,12 @@ fn of(cell: &Cell<'_>, descriptor: Option<&Json>, facet: &str) -> Values {
             let (installed, _) = split_facets(&descriptor?["facets"]);
             values.extend(flat(&installed));
             for key in ["name", "version", "source"] {
-                values.insert(key.to_owned(), text(&engine[key]));
+                values.insert(key.to_owned(), plain(&engine[key]));
             }
             if is_running_already(descriptor?) {
                 let version = match descriptor?["probed"]["version"].as_str() {
                     Some(version) => version.to_owned(),
-                    None => format!("{}{AS_DECLARED}", text(&engine["version"])),
+                    None => format!("{}{AS_DECLARED}", plain(&engine["version"])),
                 };
                 values.insert("version".to_owned(), version);
             }
@@ -167,7 +168,7 @@ fn of(cell: &Cell<'_>, descriptor: Option<&Json>, facet: &str) -> Values {
         }
         "settings" => {
             let mut values = flat(&descriptor?["settings"]);
-            values.insert("api".to_owned(), text(&descriptor?["api"]));
+            values.insert("api".to_owned(), plain(&descriptor?["api"]));
             Some(values)
         }
         _ => None,
@@ -231,37 +232,12 @@ pub(super) fn prompts(cell: &Cell<'_>, number: Option<usize>) -> Values {
     )
 }
 
-fn text(value: &Json) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
-}
-
 /// Returns the leaves of a value by their path, `a.b.0`.
 fn flat(value: &Json) -> BTreeMap<String, String> {
-    fn walk(path: &str, value: &Json, into: &mut BTreeMap<String, String>) {
-        let below = |key: &str| {
-            if path.is_empty() {
-                key.to_owned()
-            } else {
-                format!("{path}.{key}")
-            }
-        };
-        match value {
-            Json::Object(map) => map.iter().for_each(|(key, v)| walk(&below(key), v, into)),
-            Json::Array(items) => {
-                items
-                    .iter()
-                    .enumerate()
-                    .for_each(|(i, v)| walk(&below(&i.to_string()), v, into));
-            }
-            Json::Null => {}
-            leaf => {
-                into.insert(path.to_owned(), text(leaf));
-            }
-        }
-    }
-    let mut into = BTreeMap::new();
-    walk("", value, &mut into);
-    into
+    let leaves = leaves(value, |_| false).into_iter();
+    // What is empty says nothing.
+    leaves
+        .filter(|(_, leaf)| !(leaf.is_null() || leaf.is_object() || leaf.is_array()))
+        .map(|(path, leaf)| (path, plain(leaf)))
+        .collect()
 }

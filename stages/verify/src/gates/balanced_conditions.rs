@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{Assessment, TypedGate, listed, share_problems};
+use crate::gate::{Assessment, TypedGate, listed};
 use crate::imbalances::imbalances;
 use crate::study::Stage;
 
@@ -21,6 +21,7 @@ pub(crate) struct Parameters {
     pub(crate) across: String,
     /// The probability of any false alarm per load stage with blocks.
     #[serde(default = "twentieth")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub(crate) alpha: f64,
     /// Conditions in which the sides may differ. For example, allow `frequency` if the sides run on
     /// different machines on purpose.
@@ -50,7 +51,7 @@ impl TypedGate for BalancedConditions {
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
-        let mut problems = share_problems(settings, &[("alpha", parameters.alpha)]);
+        let mut problems = Vec::new();
         if parameters.across.is_empty() {
             problems.push(settings.problem(&[], "`across` names no axis"));
         }

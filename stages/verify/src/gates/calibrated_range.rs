@@ -22,7 +22,7 @@ impl TypedGate for CalibratedRange {
     const CELLS_ALONE: bool = true;
 
     fn judge(&self, _parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        each(stage, |_, rows| {
+        each(stage, &|_, rows| {
             let Some(instrument) = &stage.instrument else {
                 let why = "the stage does not need a calibrate stage";
                 return Assessment::not_judged(why, "a load within the calibrated range");

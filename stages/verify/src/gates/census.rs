@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::counted;
+use contract::RowSource;
 use pipeline::CellStatus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -130,7 +131,7 @@ const SOMETIMES: [&str; 14] = [
 ];
 
 fn is_imported(cell: &Cell<'_>) -> bool {
-    cell.fact_text("source") == Some("imported")
+    cell.source() == Some(RowSource::Imported)
 }
 
 /// Returns the engine that served a cell, as far as it is known.

@@ -14,6 +14,7 @@ pub(crate) struct ClientHealth;
 pub(crate) struct Parameters {
     /// A bound on the client's own estimate of its stamp error, ms; none by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
     stamp_error_ms: Option<f64>,
 }
 
@@ -26,7 +27,7 @@ impl TypedGate for ClientHealth {
     const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        each(stage, |_, rows| {
+        each(stage, &|_, rows| {
             let expected = match parameters.stamp_error_ms {
                 Some(bound) => format!("client_ok, stamps late by at most {bound} ms"),
                 None => "client_ok".to_owned(),

@@ -15,6 +15,7 @@ pub(crate) struct ClientLag;
 pub(crate) struct Parameters {
     /// The bound on the 99th percentile of the send lag, ms.
     #[serde(default = "ten")]
+    #[schemars(range(min = 0))]
     p99_ms: f64,
 }
 
@@ -31,7 +32,7 @@ impl TypedGate for ClientLag {
     const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        each(stage, |_, rows| {
+        each(stage, &|_, rows| {
             let mut lags: Vec<f64> = rows
                 .measured()
                 .filter_map(|r| Some(r.send_lag_ns? as f64 / 1e6))

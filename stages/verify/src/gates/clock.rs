@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::counted;
-use contract::CellRows;
+use contract::{CellRows, RowSource};
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,7 @@ pub(crate) struct Parameters {
     /// The largest apparent overlap of two exclusive cells, ms, because setting the wall clock
     /// moves it. Also the largest lead, ms, with which an open arrival may be sent out of order.
     #[serde(default = "fifty")]
+    #[schemars(range(min = 0))]
     tolerance_ms: f64,
 }
 
@@ -68,7 +69,7 @@ impl TypedGate for Clock {
             Windows::Exclusive => overlaps(stage, tolerance),
             Windows::MayOverlap => BTreeMap::new(),
         };
-        each(stage, |cell, rows| {
+        each(stage, &|cell, rows| {
             let mut wrong = Vec::new();
             let backwards = rows.chunks.windows(2).filter(|w| {
                 (w[0].request_id, w[0].attempt) == (w[1].request_id, w[1].attempt)
@@ -89,7 +90,7 @@ impl TypedGate for Clock {
                     counted(twice, "request")
                 ));
             }
-            let imported = cell.fact_text("source") == Some("imported");
+            let imported = cell.source() == Some(RowSource::Imported);
             let back = if imported { 0 } else { sent_back(rows) };
             if back > tolerance {
                 wrong.push(format!(
@@ -227,7 +228,7 @@ impl Others {
 fn overlaps(stage: &Stage<'_>, tolerance: i64) -> BTreeMap<String, Others> {
     let span = |cell: &Cell<'_>| {
         // The clock of a simulated cell starts at the time in its settings, whatever ran before.
-        let simulated = cell.fact_text("source") == Some("simulated");
+        let simulated = cell.source() == Some(RowSource::Simulated);
         let start = cell.fact("started_unix_ns").filter(|_| !simulated)?;
         let last = cell
             .answers()?

@@ -34,7 +34,7 @@ impl TypedGate for ContextCeiling {
     const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        each(stage, |cell, rows| {
+        each(stage, &|cell, rows| {
             let limit = parameters
                 .tokens
                 .map(i64::from)

@@ -1,6 +1,6 @@
 //! `degenerate`: success in name only — no rows, no tokens, no time, all durations alike.
 
-use contract::{Api, Word};
+use contract::{Api, RowSource, Word};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,10 +18,12 @@ pub(crate) struct Parameters {
     equal_durations_from: u32,
     /// Durations that differ by at most this share of the longest count as equal.
     #[serde(default = "ten_thousandth")]
+    #[schemars(range(min = 0, max = 1))]
     equal_within: f64,
     /// The time limit of a request, s; by default, that of the load stage. Ok rows that took this
     /// long were cut off.
     #[serde(default)]
+    #[schemars(range(min = 0))]
     timeout_s: Option<f64>,
 }
 
@@ -45,11 +47,11 @@ impl TypedGate for Degenerate {
     const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        each(stage, |cell, rows| {
+        each(stage, &|cell, rows| {
             let ok: Vec<_> = rows.measured().filter(|r| r.is_ok()).collect();
             let generates = generates(cell);
             // A file of another tool may count no tokens.
-            let counted = cell.fact_text("source") != Some("imported");
+            let counted = cell.source() != Some(RowSource::Imported);
             let none = |tokens: Option<i64>| tokens.map_or(counted, |tokens| tokens <= 0);
             let empty: Vec<i64> = ok
                 .iter()
@@ -98,8 +100,8 @@ impl TypedGate for Degenerate {
             }
             if alike {
                 let ms = statistics::significant_without_zeros(longest as f64 / 1e6, 4);
-                let remedy = match cell.fact_text("source") {
-                    Some("simulated") => "; give the simulated server some `noise`",
+                let remedy = match cell.source() {
+                    Some(RowSource::Simulated) => "; give the simulated server some `noise`",
                     _ => "",
                 };
                 wrong.push(format!("all {counted} durations are {ms} ms{remedy}"));

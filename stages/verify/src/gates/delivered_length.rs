@@ -28,7 +28,7 @@ impl TypedGate for DeliveredLength {
     const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        each(stage, |_, rows| {
+        each(stage, &|_, rows| {
             let lengths: Vec<(i64, i64, i64)> = rows
                 .measured()
                 .filter(|r| r.is_ok())

@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 
 use artifacts::counted;
-use contract::Settings;
-use pipeline::Problem;
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{Sample, poisson_upper};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{Assessment, TypedGate, listed, share_problems};
+use crate::gate::{Assessment, TypedGate, listed};
 use crate::replicates;
 use crate::series::median;
 use crate::study::Stage;
@@ -23,14 +21,17 @@ pub(crate) struct Duplicates;
 pub(crate) struct Parameters {
     /// The probability of a false alarm per load stage, for rows that agree in every time.
     #[serde(default = "one_in_ten_thousand")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     alpha: f64,
     /// Two cells are near copies if their latencies, request by request, differ by less than this
     /// share of the difference between other cells.
     #[serde(default = "fifth")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     nearer: f64,
     /// They must also differ by less than this share of the latencies themselves. An engine that
     /// batches two cells in the same way answers them alike, but never this closely.
     #[serde(default = "one_in_two_thousand")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     within: f64,
 }
 
@@ -73,15 +74,6 @@ impl TypedGate for Duplicates {
         Two cells are near copies if the latencies of most requests, one by one, differ far less than those of other \
         cells, even after scaling or shifting.";
     const SEVERITY: Severity = Severity::Fail;
-
-    fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
-        let shares = [
-            ("alpha", parameters.alpha),
-            ("nearer", parameters.nearer),
-            ("within", parameters.within),
-        ];
-        share_problems(settings, &shares)
-    }
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         let expected = "no two rows with the same times, no two cells with the same latencies";
@@ -192,14 +184,31 @@ fn equal_rows(rows: &[Row]) -> (Vec<(usize, usize)>, f64) {
 /// The log latencies of a cell by request, in request order, and a bit pattern of those above their median.
 struct Pattern {
     logs: Vec<(i64, f64)>,
-    bits: u64,
+    /// A bit for each of the first requests, at its number modulo 64.
+    first: u64,
+    /// Those of them whose latency is above the median.
+    above: u64,
 }
 
 impl Pattern {
-    /// Returns whether at most one in eight of the first requests lies on different sides of the median.
+    /// Returns the pattern of log latencies in request order, around this median.
+    fn new(logs: Vec<(i64, f64)>, middle: f64) -> Self {
+        let (mut first, mut above) = (0_u64, 0);
+        for (id, log) in &logs {
+            let bit = 1 << id.rem_euclid(64);
+            if first & bit == 0 && *log > middle {
+                above |= bit;
+            }
+            first |= bit;
+        }
+        Self { logs, first, above }
+    }
+
+    /// Returns whether at most one in eight of the first common requests lies on different sides of the median.
     fn may_be_near(&self, other: &Self) -> bool {
-        let common = self.logs.len().min(64) as u32;
-        self.logs.len() == other.logs.len() && (self.bits ^ other.bits).count_ones() * 8 <= common
+        let common = self.first & other.first;
+        let apart = (self.above ^ other.above) & common;
+        apart.count_ones() * 8 <= common.count_ones()
     }
 }
 
@@ -300,13 +309,7 @@ fn pattern(cell: &crate::study::Cell<'_>) -> Option<Pattern> {
     // Nearly equal latencies reveal nothing about their origin.
     let spread: Vec<f64> = values.iter().map(|v| (v - middle).abs()).collect();
     median(&spread).filter(|spread| *spread > 1e-6)?;
-    let bits = values
-        .iter()
-        .take(64)
-        .enumerate()
-        .filter(|(_, log)| **log > middle)
-        .fold(0, |bits, (i, _)| bits | 1 << i);
-    Some(Pattern { logs, bits })
+    Some(Pattern::new(logs, middle))
 }
 
 /// The share of requests that must agree in a copy. Requests of one batch share their latency, and scaling or shifting
@@ -351,10 +354,41 @@ mod tests {
         let within = |i: usize| 1e-4 * ((i * 7 + seed * 3) % 11) as f64 / 11.0;
         let latency = |(i, ms): (usize, &f64)| (i as i64, (ms * 1e6 * (1.0 + within(i))).ln());
         let all: Vec<f64> = ms.iter().flat_map(|ms| [*ms; 8]).collect();
-        Pattern {
-            logs: all.iter().enumerate().map(latency).collect(),
-            bits: 0,
+        Pattern::new(all.iter().enumerate().map(latency).collect(), 0.0)
+    }
+
+    #[test]
+    fn a_scaled_copy_with_rows_fewer_is_still_a_copy() {
+        let logs: Vec<(i64, f64)> = (0..40_i64)
+            .map(|i| (i, (1e8 + 1e6 * (i * 29 % 41) as f64).ln()))
+            .collect();
+        let middle = |logs: &[(i64, f64)]| {
+            let values: Vec<f64> = logs.iter().map(|(_, log)| *log).collect();
+            median(&values).unwrap()
+        };
+        let pattern = |logs: Vec<(i64, f64)>| {
+            let middle = middle(&logs);
+            Pattern::new(logs, middle)
+        };
+        let source = pattern(logs.clone());
+        let scaled = logs.iter().map(|(i, log)| (*i, log + 0.1));
+        for missing in [vec![0], vec![3, 17], vec![39]] {
+            let copy = pattern(
+                scaled
+                    .clone()
+                    .filter(|(i, _)| !missing.contains(i))
+                    .collect(),
+            );
+            assert!(source.may_be_near(&copy), "{missing:?}");
+            assert!(distance(&source, &copy).unwrap() < one_in_two_thousand());
         }
+        // The latencies of other requests.
+        let other = pattern(
+            logs.iter()
+                .map(|(i, _)| (*i, logs[(i * 7 % 40) as usize].1))
+                .collect(),
+        );
+        assert!(!source.may_be_near(&other));
     }
 
     /// Answers with the times of a clock so coarse that many agree in one part, each in this many rows.

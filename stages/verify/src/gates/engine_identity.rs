@@ -30,7 +30,7 @@ impl TypedGate for EngineIdentity {
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, _parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        let mut judgements = each(stage, |cell, rows| {
+        let mut judgements = each(stage, &|cell, rows| {
             let expected = "counters that never fall";
             let Some(metrics) = &rows.server_metrics else {
                 return Assessment::not_judged("the server's metrics were not scraped", expected);

@@ -30,7 +30,7 @@ impl TypedGate for ExpectedRows {
     const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        each(stage, |cell, rows| {
+        each(stage, &|cell, rows| {
             let measured = rows.measured().count() as i64;
             let warmup = rows.requests.iter().filter(|r| !r.superseded).count() as i64 - measured;
             let planned = parameters

@@ -65,7 +65,22 @@ const ROW: &[(&str, Broken)] = &[
             .zip(r.prompt_tokens)
             .is_some_and(|(c, p)| c > p)
     }),
+    ("more output tokens than requested and received", |r| {
+        more_than_possible(r).is_some_and(|more| more)
+    }),
 ];
+
+/// The most bytes of a character.
+const BYTES: i64 = 4;
+
+/// Returns whether a row has more output tokens than can be: those requested, one for each byte of its text, and those of
+/// the reasoning, which may be hidden and may not count as requested. `None` if one of the counts is unknown.
+fn more_than_possible(r: &Request) -> Option<bool> {
+    let text = r.output_characters?.max(0).saturating_mul(BYTES);
+    let possible = text.saturating_add(r.requested_output_tokens?);
+    let possible = possible.saturating_add(r.reasoning_tokens.unwrap_or(0).max(0));
+    Some(r.output_tokens? > possible)
+}
 
 impl TypedGate for Identities {
     type Parameters = Parameters;
@@ -77,7 +92,7 @@ impl TypedGate for Identities {
     const CELLS_ALONE: bool = true;
 
     fn judge(&self, _parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        each(stage, |cell, rows| {
+        each(stage, &|cell, rows| {
             let is_capped = cell.input.parameters["max-in-flight"].is_number();
             let lag = if is_capped { LAG_OF_CAPPED } else { LAG };
             let mut wrong = Vec::new();
@@ -148,6 +163,31 @@ mod tests {
         (request.scheduled_ns, request.sent_ns) = (Some(scheduled), Some(sent));
         request.send_lag_ns = Some(lag);
         request
+    }
+
+    #[test]
+    fn output_tokens_are_at_most_those_requested_and_one_for_each_byte_of_text() {
+        let answer = |tokens, characters, reasoning| Request {
+            output_tokens: Some(tokens),
+            output_characters: characters,
+            reasoning_tokens: reasoning,
+            requested_output_tokens: Some(24),
+            ..contract::synthetic::request(1)
+        };
+        assert_eq!(
+            more_than_possible(&answer(1_000, Some(30), None)),
+            Some(true)
+        );
+        assert_eq!(more_than_possible(&answer(145, Some(30), None)), Some(true));
+        assert_eq!(
+            more_than_possible(&answer(144, Some(30), None)),
+            Some(false)
+        );
+        assert_eq!(
+            more_than_possible(&answer(1_000, Some(30), Some(900))),
+            Some(false)
+        );
+        assert_eq!(more_than_possible(&answer(1_000, None, None)), None);
     }
 
     #[test]

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use artifacts::{Table, counted};
-use contract::{CellRows, Request, Settings};
-use pipeline::Problem;
+use contract::{CellRows, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{Assessment, TypedGate, each, percent, share_problems, show};
+use crate::gate::{Assessment, TypedGate, each, share, show};
 use crate::study::Stage;
 
 pub(crate) struct InFlight;
@@ -20,6 +19,7 @@ pub(crate) struct Parameters {
     /// The share by which the requests in flight may fall short of the clients, and by which the server's mean count may
     /// exceed the client's.
     #[serde(default = "tenth")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     tolerance: f64,
     /// The server's gauges of the requests that it works on or holds in its queue, such as
     /// `[llamacpp:requests_processing, llamacpp:requests_deferred]`. Their sum is compared with the client's requests in
@@ -64,12 +64,8 @@ impl TypedGate for InFlight {
     const SEVERITY: Severity = Severity::Warn;
     const CELLS_ALONE: bool = true;
 
-    fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
-        share_problems(settings, &[("tolerance", parameters.tolerance)])
-    }
-
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        each(stage, |cell, rows| {
+        each(stage, &|cell, rows| {
             let clients = cell.clients().and_then(|n| usize::try_from(n).ok());
             let parts = [
                 clients.map(|n| of_clients(n, rows, parameters)),
@@ -80,7 +76,7 @@ impl TypedGate for InFlight {
                 Some(n) => format!(
                     "{} in flight, within {}",
                     counted(n, "request"),
-                    percent(parameters.tolerance).trim_start_matches('+')
+                    share(parameters.tolerance)
                 ),
                 None => "the server's count of requests in flight".to_owned(),
             };

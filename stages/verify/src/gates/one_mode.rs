@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use contract::{CellRows, ChunkGaps, Request, Settings, Timing};
-use pipeline::Problem;
+use contract::{CellRows, ChunkGaps, Request, Timing};
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{Sample, dip_test, effective_size_in_groups, holm, in_groups, resolution};
 
+use crate::defaults;
 use crate::finding::{Judgement, Severity};
-use crate::gate::{Assessment, TypedGate, listed, percent, share_problems, show};
+use crate::gate::{Assessment, TypedGate, listed, share, show};
 use crate::gates::possible_scaling::stated_slots;
-use crate::pace::{Concurrency, is_open, residuals};
+use crate::pace::{Concurrency, Reading, is_open, residuals};
 use crate::replicates;
 use crate::study::Stage;
 
@@ -22,19 +22,13 @@ pub(crate) struct OneMode;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
     /// The probability of any false alarm per load stage.
-    #[serde(default = "percent_one")]
+    #[serde(default = "defaults::alpha")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     alpha: f64,
     /// Two modes matter if the upper one is above the lower one by at least this share.
-    #[serde(default = "tenth")]
+    #[serde(default = "defaults::effect")]
+    #[schemars(range(min = 0, max = 1))]
     effect: f64,
-}
-
-fn percent_one() -> f64 {
-    0.01
-}
-
-fn tenth() -> f64 {
-    0.1
 }
 
 /// The smallest share of requests that makes a mode.
@@ -54,17 +48,14 @@ impl TypedGate for OneMode {
         modes matter if each has a tenth of the requests and they are `effect` apart.\n\n\
         The gate tests the logarithm of latency. If more clients than slots wait in turns, it uses the time from the \
         first token on; under open arrivals, the time per token. Regression first removes the effect of the lengths \
-        of prompt and answer and of the number of requests in flight. If the clock is coarse, such as one of whole \
+        of prompt and answer, of the number of requests in flight, and of the prompts that the server reads while the \
+        answer comes. If the clock is coarse, such as one of whole \
         milliseconds, the gate spreads the values over the clock's steps.\n\n\
         Requests in flight together share the server's batches, so their latencies resemble each other: a slow batch \
         is not a second state. The gate divides a cell into waves, as `warm-up` does, and counts the n requests of \
         waves of m as n ÷ (1 + (m − 1)·ρ) independent ones, with ρ the intraclass correlation of the waves (Kish 1965; \
         Donner 1986). With fewer than 20 independent requests, it does not judge a coordinate or a cell.";
     const SEVERITY: Severity = Severity::Warn;
-
-    fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
-        share_problems(settings, &[("alpha", parameters.alpha)])
-    }
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         let expected = "one mode of latency at each coordinate";
@@ -129,7 +120,7 @@ impl TypedGate for OneMode {
                 "{}: {:.0} % of the requests are {} slower than the others; p {}",
                 t.at,
                 100.0 * t.modes.upper_share,
-                percent(t.modes.apart.exp() - 1.0).trim_start_matches('+'),
+                share(t.modes.apart.exp() - 1.0),
                 show(p)
             );
             (p, text)
@@ -220,8 +211,8 @@ impl Tested {
     }
 }
 
-/// Returns the log latencies of a cell, in sending order, without the effects of lengths and of concurrent requests. If a
-/// closed loop has more clients than the server has slots, some requests wait for a slot and others do not. Then the
+/// Returns the log latencies of a cell, in sending order, without the effects of lengths, of concurrent requests and of
+/// their prompts. If a closed loop has more clients than the server has slots, some requests wait for a slot and others do not. Then the
 /// time counts from the first token.
 fn freed(rows: &CellRows, slots: Option<i64>) -> Vec<f64> {
     let open = is_open(rows);
@@ -237,6 +228,7 @@ fn freed(rows: &CellRows, slots: Option<i64>) -> Vec<f64> {
     } else {
         Concurrency::in_flight(rows)
     };
+    let read = Reading::of(rows);
     let step = clock_step(rows);
     let latency = |request: &Request| {
         let gaps = ChunkGaps::default();
@@ -250,17 +242,18 @@ fn freed(rows: &CellRows, slots: Option<i64>) -> Vec<f64> {
     };
     let mut requests: Vec<&Request> = rows.measured().filter(|r| r.is_ok()).collect();
     requests.sort_by_key(|r| (r.sent_ns, r.request_id));
-    let points: Vec<(f64, [f64; 3])> = requests
+    let points: Vec<(f64, [f64; FEATURES])> = requests
         .into_iter()
         .enumerate()
         .filter_map(|(at, r)| {
             let prompt = r.prompt_tokens.unwrap_or(0) - r.cached_prompt_tokens.unwrap_or(0);
             let answer = r.output_tokens.unwrap_or(0);
-            let with = if open {
-                concurrency.over(r.first_token_ns?, r.last_token_ns?)
-            } else {
-                concurrency.over(r.sent_ns?, r.done_ns?)
+            let (from, to) = match open {
+                true => (r.first_token_ns?, r.last_token_ns?),
+                false => (r.sent_ns?, r.done_ns?),
             };
+            let with = concurrency.over(from, to);
+            let reading = read.over(r, to);
             let log = |n: i64| (n.max(0) as f64).ln_1p();
             // Rows of a coarse clock have gaps between their values, which would look like gaps between modes.
             let parts = if open || waits {
@@ -273,11 +266,11 @@ fn freed(rows: &CellRows, slots: Option<i64>) -> Vec<f64> {
             let latency = Some(latency + within)
                 .filter(|l| *l > 0.0)
                 .unwrap_or(latency);
-            Some((latency.ln(), [log(answer), log(prompt), with.ln()]))
+            Some((latency.ln(), [log(answer), log(prompt), with.ln(), reading]))
         })
         .collect();
     let mut values: Vec<f64> = points.iter().map(|p| p.0).collect();
-    let mut features: Vec<Vec<f64>> = (0..3)
+    let mut features: Vec<Vec<f64>> = (0..FEATURES)
         .map(|f| points.iter().map(|p| p.1[f]).collect())
         .collect();
     // One feature at a time, each freed from those before it: together this is least squares over all.
@@ -296,6 +289,9 @@ fn freed(rows: &CellRows, slots: Option<i64>) -> Vec<f64> {
     values
 }
 
+/// The number of effects that regression removes.
+const FEATURES: usize = 4;
+
 /// Returns the step of the clock that stamped the answers, ms: 0.001 µs for stamps in nanoseconds, 1 for whole milliseconds.
 fn clock_step(rows: &CellRows) -> f64 {
     let durations = rows.measured().filter(|r| r.is_ok()).flat_map(|r| {
@@ -311,7 +307,7 @@ fn clock_step(rows: &CellRows) -> f64 {
 }
 
 /// Returns numbers from 0 to 1 that are spread evenly over any run of positions (Weyl).
-fn spread_evenly(at: usize) -> f64 {
+pub(crate) fn spread_evenly(at: usize) -> f64 {
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
     ((at + 1) as f64 * GOLDEN).fract()
 }
@@ -358,6 +354,7 @@ mod tests {
     use contract::synthetic::{self, ClosedLoop};
 
     use super::*;
+    use crate::one_cell;
 
     /// The values of a loop whose answers take about 11 ms, or alternately 11 and 14, on a clock of whole milliseconds.
     fn of_milliseconds(slow_ms: f64) -> Vec<f64> {
@@ -379,6 +376,14 @@ mod tests {
             })
             .collect();
         freed(&synthetic::rows_of(requests), None)
+    }
+
+    #[test]
+    fn answers_that_pause_for_the_prompts_of_others_are_no_second_mode() {
+        // Without the prompts that the server reads meanwhile, p is below 0.001.
+        let values = freed(&one_cell::at_even_intervals(), None);
+        let p = dip_test(&Sample::new(values).unwrap(), 80).p;
+        assert!(p > 0.05, "{p}");
     }
 
     #[test]

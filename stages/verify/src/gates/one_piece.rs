@@ -1,12 +1,10 @@
 //! `one-piece`: are times between tokens meaningful for this server?
 
-use contract::Settings;
-use pipeline::Problem;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{Assessment, TypedGate, each, share_problems, some};
+use crate::gate::{Assessment, TypedGate, each, some};
 use crate::study::Stage;
 
 pub(crate) struct OnePiece;
@@ -16,6 +14,7 @@ pub(crate) struct OnePiece;
 pub(crate) struct Parameters {
     /// The largest share of streamed answers that may arrive in one piece.
     #[serde(default = "half")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     share: f64,
 }
 
@@ -34,16 +33,12 @@ impl TypedGate for OnePiece {
     const SEVERITY: Severity = Severity::Warn;
     const CELLS_ALONE: bool = true;
 
-    fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
-        share_problems(settings, &[("share", parameters.share)])
-    }
-
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         let expected = format!(
             "at most {} of streamed answers in one piece",
             parameters.share
         );
-        each(stage, |_, rows| {
+        each(stage, &|_, rows| {
             let several = rows
                 .measured()
                 .filter(|r| r.is_ok() && r.output_tokens > Some(1));

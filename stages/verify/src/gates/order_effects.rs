@@ -4,15 +4,13 @@ use std::collections::BTreeMap;
 
 use artifacts::Scalar;
 use conditions::{IN_TURNS, Order, Start};
-use contract::Settings;
-use pipeline::Problem;
 use pipeline::design::BLOCK;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::kendall_trend;
 
 use crate::finding::{Judgement, Outcome, Severity};
-use crate::gate::{TypedGate, listed, percent, share_problems, show};
+use crate::gate::{TypedGate, listed, percent, share, show};
 use crate::replicates;
 use crate::series::{Latency, median, relative_change};
 use crate::study::{Cell, Stage};
@@ -31,10 +29,12 @@ pub(crate) struct Parameters {
     metric: Latency,
     /// The probability of a false alarm per load stage.
     #[serde(default = "fiftieth")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     alpha: f64,
     /// A change from the first repetition to the last matters if it is at least this share of the
     /// latency.
     #[serde(default = "twentieth")]
+    #[schemars(range(min = 0, max = 1))]
     effect: f64,
     /// The axis compared across. Its labels must then also be measured in turns: if one label is
     /// measured after the other, a drift looks like a difference.
@@ -43,6 +43,7 @@ pub(crate) struct Parameters {
     /// With `across`: the share of pairs of cells, one of each label, in which the same label may
     /// come first. 0.5 is a perfect mixture; 1 means one label after the other.
     #[serde(default = "most")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     separation: f64,
 }
 
@@ -71,20 +72,12 @@ impl TypedGate for OrderEffects {
         least five.";
     const SEVERITY: Severity = Severity::Warn;
 
-    fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
-        let shares = [
-            ("alpha", parameters.alpha),
-            ("separation", parameters.separation),
-        ];
-        share_problems(settings, &shares)
-    }
-
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         let axes = replicates::axes(stage, parameters.axis.as_deref());
         let mut expected = format!(
             "{} changes by at most {} from the first repetition to the last",
             parameters.metric.name(),
-            percent(parameters.effect).trim_start_matches('+')
+            share(parameters.effect)
         );
         let series = if axes.first().is_some_and(|axis| axis == BLOCK) {
             by_block(stage, &axes, parameters.metric)

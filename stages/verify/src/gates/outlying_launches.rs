@@ -11,7 +11,7 @@ use statistics::{LEAST_FOR_AN_OUTLIER, Outlier, holm, outlier, outlier_ratio};
 
 use crate::figure::Figure;
 use crate::finding::{Judgement, Outcome, Severity};
-use crate::gate::{Assessment, TypedGate, percent, share_problems, show};
+use crate::gate::{Assessment, TypedGate, percent, share, show};
 use crate::replicates;
 use crate::series::median;
 use crate::study::{Cell, Stage};
@@ -31,9 +31,11 @@ pub(crate) struct Parameters {
     axis: Option<String>,
     /// The probability of any false alarm per load stage.
     #[serde(default = "twentieth")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     alpha: f64,
     /// A launch matters if it differs from the median of the others by at least this share.
     #[serde(default = "twentieth")]
+    #[schemars(range(min = 0, max = 1))]
     effect: f64,
 }
 
@@ -66,19 +68,7 @@ impl TypedGate for OutlyingLaunches {
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
-        let mut problems = share_problems(settings, &[("alpha", parameters.alpha)]);
-        if parameters.alpha == 1.0 {
-            problems.push(settings.problem(
-                &[Step::Key("alpha".to_owned())],
-                "`alpha` must be below 1: at 1, every launch is unlike the others",
-            ));
-        }
-        if !(parameters.effect >= 0.0 && parameters.effect.is_finite()) {
-            problems.push(settings.problem(
-                &[Step::Key("effect".to_owned())],
-                format!("`effect` must be 0 or more, got {}", parameters.effect),
-            ));
-        }
+        let mut problems = Vec::new();
         let columns = || Step::Key("columns".to_owned());
         if parameters.columns.is_empty() {
             problems.push(
@@ -389,7 +379,7 @@ impl<'a> Family<'a> {
         let least = match seen < 10.0 {
             true => format!(
                 "A launch at least {} beyond the others would stand out",
-                percent(seen).trim_start_matches('+')
+                share(seen)
             ),
             false => "The other launches are too few or vary too much: only an extreme launch would stand out"
                 .to_owned(),

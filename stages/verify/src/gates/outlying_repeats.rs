@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use contract::{CellRows, Settings};
-use pipeline::Problem;
+use contract::CellRows;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{Sample, student_two_sided};
 
+use crate::defaults;
 use crate::finding::{Judgement, Severity};
-use crate::gate::{Assessment, TypedGate, percent, share_problems, show};
-use crate::pace::{factors, is_open, paces, timed};
+use crate::gate::{Assessment, TypedGate, percent, share, show};
+use crate::pace::{Timed, factors, is_open, paces, timed};
 use crate::replicates;
 use crate::series::{Latency, inner_waves, median};
 use crate::study::Stage;
@@ -24,19 +24,13 @@ pub(crate) struct Parameters {
     #[serde(default)]
     axis: Option<String>,
     /// The probability of any false alarm per load stage.
-    #[serde(default = "percent_one")]
+    #[serde(default = "defaults::alpha")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     alpha: f64,
     /// A measurement matters if it differs from the median of the others by at least this share.
-    #[serde(default = "tenth")]
+    #[serde(default = "defaults::effect")]
+    #[schemars(range(min = 0, max = 1))]
     effect: f64,
-}
-
-fn percent_one() -> f64 {
-    0.01
-}
-
-fn tenth() -> f64 {
-    0.1
 }
 
 /// The smallest number of repetitions in which one can be an outlier.
@@ -53,21 +47,17 @@ impl TypedGate for OutlyingRepeats {
         The gate compares a cell's median latency with the median of the other repetitions, on the log scale. It \
         needs three repetitions. Regression within cells first removes the effect of the lengths of prompt and \
         answer. Under open arrivals, and if answers have different lengths, the gate uses the median time per token, \
-        corrected for the number of answers generated at the same time.\n\n\
+        corrected for the number of answers generated at the same time and for the prompts that the server reads meanwhile.\n\n\
         The noise is the pooled standard deviation, within coordinates, of the cells of all other blocks or \
         repetitions, or the cell's own standard error if that is larger. The test is Student's t, with Bonferroni's \
         correction over the cells.";
     const SEVERITY: Severity = Severity::Warn;
 
-    fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
-        share_problems(settings, &[("alpha", parameters.alpha)])
-    }
-
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         let axes = replicates::axes(stage, parameters.axis.as_deref());
         let expected = format!(
             "within {} of the other repetitions over {}",
-            percent(parameters.effect).trim_start_matches('+'),
+            share(parameters.effect),
             replicates::named(&axes)
         );
         let outer = axes.first().map(String::as_str).unwrap_or_default();
@@ -160,14 +150,15 @@ struct Level {
 }
 
 /// Returns the levels of the cells of one coordinate. Under open arrivals, or if answers differ in length, it uses the
-/// time per token, corrected by one common line for the number of answers generated at the same time.
+/// time per token, corrected by common lines for the number of answers generated at the same time and for the prompts that
+/// the server reads meanwhile.
 fn levels(stage: &Stage<'_>, cells: &[usize], axis: &str) -> Vec<(usize, Level)> {
     let rows = |cell: &usize| stage.cells[*cell].answers();
     let by_token = cells
         .iter()
         .all(|c| rows(c).is_some_and(|rows| is_open(&rows) || is_ragged(&rows)));
     let mut values: Vec<Vec<f64>> = if by_token {
-        let timed: Vec<Vec<(f64, f64)>> = cells
+        let timed: Vec<Vec<Timed>> = cells
             .iter()
             .map(|c| rows(c).map(|rows| timed(&rows)).unwrap_or_default())
             .collect();

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{Assessment, TypedGate, Unresolved, Values, each, percent, show, some};
+use crate::gate::{Assessment, TypedGate, Unresolved, Values, each, share, show, some};
 use crate::hardware::Hardware;
 use crate::study::{Cell, Stage};
 
@@ -154,7 +154,7 @@ impl TypedGate for PhysicalRoofs {
     }
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        each(stage, |cell, rows| {
+        each(stage, &|cell, rows| {
             let HardwareChoice::Inline(hardware) = &parameters.hardware else {
                 return Assessment::not_judged(
                     "the hardware is a name only",
@@ -189,7 +189,7 @@ fn roofs(
     roofs.extend(of_memory(parameters, hardware, &model, &ok));
     let expected = format!(
         "at most {} above the roofs of the hardware",
-        percent(parameters.tolerance).trim_start_matches('+')
+        share(parameters.tolerance)
     );
     if roofs.is_empty() {
         return Assessment::not_judged(

@@ -15,6 +15,7 @@ pub(crate) struct PlausibleTtft;
 pub(crate) struct Parameters {
     /// The shortest time in which a request can go out and a first token come back, µs.
     #[serde(default = "fifty")]
+    #[schemars(range(min = 0))]
     at_least_us: f64,
     /// A TTFT must be at least this share of the time per token, because the first token also takes
     /// a pass through the model.
@@ -45,7 +46,7 @@ impl TypedGate for PlausibleTtft {
     const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        each(stage, |_, rows| {
+        each(stage, &|_, rows| {
             let answers: Vec<Answer> = rows.measured().filter_map(Answer::of).collect();
             let mut paces: Vec<f64> = answers.iter().filter_map(|a| a.pace_ns).collect();
             paces.sort_by(f64::total_cmp);

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use artifacts::counted;
-use contract::{CellRows, Settings};
-use pipeline::Problem;
+use contract::CellRows;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{Sample, t_interval};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{Assessment, TypedGate, listed, percent, share_problems, show, some};
+use crate::gate::{Assessment, TypedGate, listed, share, show, some};
 use crate::replicates;
 use crate::study::{Cell, Stage};
 
@@ -25,10 +24,12 @@ pub(crate) struct Parameters {
     slots: Option<u32>,
     /// The share by which throughput may exceed what the slots can deliver.
     #[serde(default = "fifth")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     tolerance: f64,
     /// How long two answers may appear to overlap on one slot, ms, because a network may delay the
     /// end of an answer.
     #[serde(default = "twenty")]
+    #[schemars(range(min = 0))]
     overlap_ms: f64,
 }
 
@@ -53,10 +54,6 @@ impl TypedGate for PossibleScaling {
         repetitions is above `tolerance`. With fewer than three repetitions, it fails if the excess is above twice \
         the tolerance.";
     const SEVERITY: Severity = Severity::Fail;
-
-    fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
-        share_problems(settings, &[("tolerance", parameters.tolerance)])
-    }
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         let mut judged: Vec<Judgement> = stage
@@ -191,7 +188,7 @@ fn delivered(parameters: &Parameters, cell: &Cell<'_>) -> Option<Delivered> {
 fn scaling(parameters: &Parameters, stage: &Stage<'_>) -> Assessment {
     let expected = format!(
         "throughput at most {} above that of the slots",
-        percent(parameters.tolerance).trim_start_matches('+')
+        share(parameters.tolerance)
     );
     // Series of cells that differ only in clients and repetitions. An axis belongs to the clients
     // if its label determines their number.

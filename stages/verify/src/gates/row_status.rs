@@ -31,7 +31,7 @@ impl TypedGate for RowStatus {
     const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        each(stage, |cell, rows| {
+        each(stage, &|cell, rows| {
             let abandons = contract::abandons(&cell.input.parameters);
             let total = rows.measured().count();
             let other: Vec<_> = rows.measured().filter(|r| !r.is_ok()).collect();

@@ -43,7 +43,7 @@ impl TypedGate for ServerErrors {
             0 => "no errors in the server's log".to_owned(),
             lines => format!("at most {} in the server's log", counted(lines, "error")),
         };
-        each(stage, |cell, _| {
+        each(stage, &|cell, _| {
             let table = match cell.table("engine_events") {
                 Ok(Some(table)) => table,
                 Ok(None) => {

@@ -1,13 +1,12 @@
 //! `server-latency`: does the server's own measurement of latency agree with the client's?
 
 use artifacts::counted;
-use contract::{CellRows, Request, ServerCounter, Settings};
-use pipeline::Problem;
+use contract::{CellRows, Request, ServerCounter};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{Assessment, TypedGate, each, share_problems, show};
+use crate::gate::{Assessment, TypedGate, each, show};
 use crate::scrapes;
 use crate::study::{Cell, Stage};
 
@@ -22,6 +21,7 @@ pub(crate) struct Parameters {
     metric: Option<String>,
     /// The largest share of the client's mean latency that may lie outside of the server's measurement.
     #[serde(default = "quarter")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     outside: f64,
 }
 
@@ -59,21 +59,18 @@ impl TypedGate for ServerLatency {
     const SEVERITY: Severity = Severity::Warn;
     const CELLS_ALONE: bool = true;
 
-    fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
-        share_problems(settings, &[("outside", parameters.outside)])
-    }
-
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         let expected = format!(
             "at most {} % of the latency outside of the server's measurement",
             show(100.0 * parameters.outside)
         );
-        each(stage, |cell, rows| {
-            match measured(cell, rows, parameters.metric.as_deref()) {
+        each(
+            stage,
+            &|cell, rows| match measured(cell, rows, parameters.metric.as_deref()) {
                 Ok(server) => compared(&server, rows, parameters.outside, &expected),
                 Err(why) => Assessment::not_judged(why, expected.as_str()),
-            }
-        })
+            },
+        )
     }
 }
 

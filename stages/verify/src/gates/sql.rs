@@ -92,27 +92,23 @@ impl Gate for Sql {
         }
         let shapes = shapes();
         if let Err(error) = query::check(&given.query, &shapes) {
-            let mut problem = settings.problem(&at("query"), error.to_string());
-            if let Some(part) = error.part(&given.query) {
-                problem = problem.part(&given.query, part);
-            }
-            problems.push(match &error {
-                QueryError::NoTable(name) => problem.hint(other_table(name, &shapes)),
+            let hint = match &error {
+                QueryError::NoTable(name) => Some(other_table(name, &shapes)),
                 QueryError::NoColumn(name) => {
                     let of_columns =
                         || column_remedy(&contract::usual_name(name), query::columns(&shapes));
-                    let hint = contract::metric_remedy(name)
-                        .or_else(|| query::in_double_quotes(&given.query, name));
-                    problem.hint(hint.unwrap_or_else(of_columns))
+                    let hint = contract::metric_remedy(name);
+                    let hint = hint.or_else(|| query::hint(&given.query, &error));
+                    Some(hint.unwrap_or_else(of_columns))
                 }
-                _ => match (error.unknown_function(), query::idiom(&given.query, &error)) {
-                    (Some(name), _) => {
-                        problem.hint(remedy(name, "functions", QueryError::functions()))
-                    }
-                    (None, Some(hint)) => problem.hint(hint),
-                    (None, None) => problem,
-                },
-            });
+                _ => query::hint(&given.query, &error),
+            };
+            let mut problem = settings.problem(&at("query"), error.to_string());
+            problem.hint = hint;
+            if let Some(part) = error.part(&given.query) {
+                problem = problem.part(&given.query, part);
+            }
+            problems.push(problem);
         }
         if problems.is_empty() {
             Ok(contract::canonical(&given))

@@ -3,13 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use contract::{CellRows, Request};
+use contract::{CellRows, Phase, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::Sample;
 
 use crate::finding::{Judgement, Severity};
 use crate::gate::{Assessment, TypedGate, each, listed, show};
+use crate::pace::is_open;
 use crate::robust::Centre;
 use crate::study::{Cell, Stage, nanoseconds};
 
@@ -20,9 +21,11 @@ pub(crate) struct Stalls;
 pub(crate) struct Parameters {
     /// A silence must be this many times as long as the usual one.
     #[serde(default = "five")]
+    #[schemars(range(min = 1))]
     factor: f64,
     /// The shortest silence that counts, ms.
     #[serde(default = "half_a_second")]
+    #[schemars(range(min = 0))]
     at_least_ms: f64,
 }
 
@@ -53,7 +56,8 @@ impl TypedGate for Stalls {
     const SUMMARY: &'static str = "\
         The server never falls silent on all streams at once while it has work. This is a bound, not a test.\n\n\
         Every first token, every chunk and every end of an answer is a sign of life. A silence is a gap between two \
-        signs while a request is in flight. In a closed loop, a gap in which no client sends also counts.\n\n\
+        signs while a request is in flight. In a closed loop, a gap in which no client sends also counts, except between \
+        the warm-up and the measurement.\n\n\
         A silence is a stall if all of these hold:\n\n\
         - It is longer than `at-least-ms`.\n\
         - It is longer than `factor` times the usual silence.\n\
@@ -69,7 +73,7 @@ impl TypedGate for Stalls {
     const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        each(stage, |cell, rows| {
+        each(stage, &|cell, rows| {
             let expected = "activity on some stream while requests are in flight";
             let (silences, requests) = silences(cell, rows);
             let longest: Vec<f64> = silences
@@ -234,12 +238,16 @@ fn silences(cell: &Cell<'_>, rows: &CellRows) -> (Vec<(i64, i64)>, usize) {
         flights.push((sent, done));
     }
     let think = think_ns(cell);
-    let closed = rows.requests.iter().any(|r| r.client_id.is_some());
+    let before = before_the_measurement(rows);
     signs.extend(flights.iter().map(|f| f.0).min());
     signs.sort_unstable();
     flights.sort_unstable();
-    let pairs = signs.windows(2).map(|pair| (pair[0], pair[1]));
-    if closed {
+    let pairs = signs.windows(2).map(|pair| match before {
+        Some((warm, sent)) if pair[0] == warm => (sent.min(pair[1]), pair[1]),
+        _ => (pair[0], pair[1]),
+    });
+    // The warm-up of an open load is a closed loop, so its rows do not decide.
+    if !is_open(rows) {
         let spans = pairs.map(|(from, to)| (from, to - think.min(to - from)));
         return (spans.collect(), flights.len());
     }
@@ -260,6 +268,15 @@ fn silences(cell: &Cell<'_>, rows: &CellRows) -> (Vec<(i64, i64)>, usize) {
         }
     }
     (spans, flights.len())
+}
+
+/// Returns the end of the last warm-up request and the sending of the first measured one, ns, if nothing is in flight
+/// between them. The load generator pauses there, and not the server.
+fn before_the_measurement(rows: &CellRows) -> Option<(i64, i64)> {
+    let warm = rows.requests.iter().filter(|r| r.phase == Phase::Warmup);
+    let warm = warm.filter_map(|r| r.done_ns).max()?;
+    let sent = rows.measured().filter_map(|r| r.sent_ns).min()?;
+    (warm < sent).then_some((warm, sent))
 }
 
 /// Returns how long a closed loop's client pauses between two requests, ns.
@@ -303,5 +320,96 @@ mod tests {
             "{}",
             silent.observed
         );
+    }
+
+    /// Answers of 50 ms with a chunk every 5 ms. Those of the warm-up come from one client, those of the measurement
+    /// from a schedule, 200 ms apart.
+    fn open_after_a_warm_up(warm_up: i64) -> CellRows {
+        let ms = |ms: i64| Some(1_000_000 * ms);
+        let answer = |id: i64, warm: bool, at: i64| Request {
+            phase: if warm { Phase::Warmup } else { Phase::Measured },
+            client_id: warm.then_some(0),
+            scheduled_ns: ms(at).filter(|_| !warm),
+            sent_ns: ms(at),
+            headers_ns: ms(at + 5),
+            first_token_ns: ms(at + 5),
+            last_token_ns: ms(at + 50),
+            done_ns: ms(at + 50),
+            output_tokens: Some(10),
+            chunks: Some(10),
+            ..synthetic::request(id)
+        };
+        let warm = (0..warm_up).map(|id| answer(id, true, 60 * id));
+        let measured = (0..30).map(|id| answer(warm_up + id, false, 3_000 + 200 * id));
+        let requests: Vec<Request> = warm.chain(measured).collect();
+        let chunks = requests.iter().flat_map(synthetic::even_chunks).collect();
+        CellRows {
+            chunks,
+            ..synthetic::rows_of(requests)
+        }
+    }
+
+    #[test]
+    fn the_warm_up_of_an_open_load_does_not_make_it_a_closed_loop() {
+        for warm_up in [0, 2] {
+            let judged = |rows| one_cell::judge(&Stalls, json!({}), json!({}), rows).outcome;
+            let rows = open_after_a_warm_up(warm_up);
+            // Nobody sends for seconds: the server has no work.
+            let idle = |at: i64| {
+                if at > 6_100_000_000 {
+                    at + 4_000_000_000
+                } else {
+                    at
+                }
+            };
+            assert_eq!(
+                judged(moved(rows.clone(), idle)),
+                Outcome::Pass,
+                "{warm_up}"
+            );
+            // The server freezes for 3 s while an answer comes, and those sent meanwhile wait.
+            let frozen = |at: i64| {
+                let from = 5_022_000_000;
+                if at > from {
+                    at.max(from + 3_000_000_000)
+                } else {
+                    at
+                }
+            };
+            let mut stalled = moved(rows.clone(), frozen);
+            for (stalled, healthy) in stalled.requests.iter_mut().zip(&rows.requests) {
+                stalled.sent_ns = healthy.sent_ns;
+            }
+            assert_eq!(judged(stalled), Outcome::Fail, "{warm_up}");
+        }
+    }
+
+    /// Moves every stamp.
+    fn moved(mut rows: CellRows, to: impl Fn(i64) -> i64) -> CellRows {
+        for r in &mut rows.requests {
+            for stamp in [
+                &mut r.sent_ns,
+                &mut r.headers_ns,
+                &mut r.first_token_ns,
+                &mut r.last_token_ns,
+                &mut r.done_ns,
+            ] {
+                *stamp = stamp.map(&to);
+            }
+        }
+        for chunk in &mut rows.chunks {
+            chunk.at_ns = to(chunk.at_ns);
+        }
+        rows
+    }
+
+    #[test]
+    fn the_pause_before_the_measurement_of_a_closed_loop_is_no_stall() {
+        let mut rows = open_after_a_warm_up(4);
+        for r in &mut rows.requests {
+            r.client_id = Some(0);
+        }
+        let judged = one_cell::judge(&Stalls, json!({}), json!({}), rows);
+        assert_eq!(judged.outcome, Outcome::Pass, "{}", judged.observed);
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use artifacts::Table;
-use contract::CellRows;
+use contract::{CellRows, ThrottleReason, Word as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{Assessment, TypedGate, each, percent};
+use crate::gate::{Assessment, TypedGate, each, share};
 use crate::study::Stage;
 
 pub(crate) struct Throttling;
@@ -18,23 +18,18 @@ pub(crate) struct Throttling;
 pub(crate) struct Parameters {
     /// The GPU throttle reasons that count, as named in `gpu_telemetry`.
     #[serde(default = "reasons")]
-    reasons: Vec<String>,
+    #[schemars(length(min = 1))]
+    reasons: Vec<ThrottleReason>,
     /// The share of a GPU's samples that may have one of these reasons.
     #[serde(default = "hundredth")]
     #[schemars(range(min = 0, max = 1))]
     share: f64,
 }
 
-fn reasons() -> Vec<String> {
-    [
-        "power-cap",
-        "hardware-slowdown",
-        "thermal",
-        "hardware-thermal",
-        "power-brake",
-    ]
-    .map(str::to_owned)
-    .to_vec()
+fn reasons() -> Vec<ThrottleReason> {
+    let all = ThrottleReason::ALL.iter().copied();
+    all.filter(|reason| reason.is_fault() || *reason == ThrottleReason::PowerCap)
+        .collect()
 }
 
 fn hundredth() -> f64 {
@@ -52,23 +47,23 @@ impl TypedGate for Throttling {
     const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        each(stage, |_, rows| {
+        each(stage, &|_, rows| {
             let expected = "no throttling because of heat or power";
             let processors = slowdowns(rows);
             let gpus = limited(rows, &parameters.reasons);
             let mut observed = Vec::new();
             observed.extend(processors.map(|n| format!("{n} slowdowns of processors")));
-            if let Some((share, reasons)) = &gpus {
-                let named: Vec<&str> = reasons.iter().map(String::as_str).collect();
+            if let Some((limited, reasons)) = &gpus {
+                let mut named: Vec<&str> = reasons.iter().map(|reason| reason.word()).collect();
+                named.sort_unstable();
                 let named = if named.is_empty() {
                     String::new()
                 } else {
                     format!(" ({})", named.join(", "))
                 };
-                let share = percent(*share);
                 observed.push(format!(
                     "GPUs limited in {}{named} of their samples",
-                    share.trim_start_matches('+')
+                    share(*limited)
                 ));
             }
             if observed.is_empty() {
@@ -98,7 +93,7 @@ fn slowdowns(rows: &CellRows) -> Option<i64> {
 }
 
 /// Returns the share of GPU samples with a counted reason, and these reasons. Leaves out GPUs that the server does not use.
-fn limited(rows: &CellRows, counted: &[String]) -> Option<(f64, BTreeSet<String>)> {
+fn limited(rows: &CellRows, counted: &[ThrottleReason]) -> Option<(f64, BTreeSet<ThrottleReason>)> {
     let (_, gpu) = rows.beside.get("gpu_telemetry")?;
     let unused = unused(gpu);
     let limits: Vec<&str> = (gpu.int("gpu").ok()?.into_iter())
@@ -109,12 +104,13 @@ fn limited(rows: &CellRows, counted: &[String]) -> Option<(f64, BTreeSet<String>
     let mut named = BTreeSet::new();
     let mut samples = 0;
     for reasons in &limits {
-        let here: Vec<&str> = reasons
+        let here: Vec<ThrottleReason> = reasons
             .split('+')
-            .filter(|r| counted.iter().any(|c| c == r))
+            .filter_map(|reason| ThrottleReason::parse(reason).ok())
+            .filter(|reason| counted.contains(reason))
             .collect();
         samples += usize::from(!here.is_empty());
-        named.extend(here.into_iter().map(str::to_owned));
+        named.extend(here);
     }
     (!limits.is_empty()).then(|| (samples as f64 / limits.len() as f64, named))
 }
@@ -144,8 +140,10 @@ fn unused(gpu: &Table) -> BTreeSet<i64> {
 mod tests {
     use artifacts::{Column, Digest};
     use contract::synthetic;
+    use serde_json::json;
 
     use super::*;
+    use crate::one_cell;
 
     /// A cell with two samples of GPU 0, which the power limit slows, each with all its processes and those of others.
     fn with_processes(samples: [(Option<i64>, Option<i64>); 2]) -> CellRows {
@@ -159,6 +157,18 @@ mod tests {
         let table = (Digest::of(b"gpu"), table.unwrap());
         rows.beside.insert("gpu_telemetry", table);
         rows
+    }
+
+    #[test]
+    fn a_reason_that_no_gpu_gives_is_refused() {
+        assert!(
+            one_cell::refused(&Throttling, json!({"reasons": ["thermals"]}))[0].contains("thermal")
+        );
+        assert_eq!(
+            one_cell::refused(&Throttling, json!({"reasons": []})).len(),
+            1
+        );
+        assert!(one_cell::refused(&Throttling, json!({"reasons": ["thermal"]})).is_empty());
     }
 
     #[test]

@@ -30,8 +30,8 @@ impl TypedGate for TokenAccounting {
     const NAME: &'static str = "token-accounting";
     const SUMMARY: &'static str = "\
         The counts of output tokens agree: the server's usage, its timings, the chunks and the server's own counter.\n\n\
-        The gate fails if an ok row has no count, if usage and timings disagree, or if a row has more chunks than \
-        tokens. It names rows with reasoning tokens of which no text came: TPOT and decode rates leave these tokens out.\n\n\
+        The gate fails if an ok row has no count, if usage and timings disagree, if a row has more chunks than \
+        tokens, or if no count tells how many tokens several events without text have. It names rows with reasoning tokens of which no text came: TPOT and decode rates leave these tokens out.\n\n\
         It also compares the sum over the rows with the rise of the server's counter, if you or the engine's \
         definition name one. This needs a scrape of every server before the first request and after the last; \
         otherwise, the gate does not judge the cell. If some rows are not ok, the gate leaves the counter out. It \
@@ -40,7 +40,7 @@ impl TypedGate for TokenAccounting {
     const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        each(stage, |cell, rows| {
+        each(stage, &|cell, rows| {
             let ok: Vec<_> = rows.measured().filter(|r| r.is_ok()).collect();
             let (mut wrong, bad) = wrong_rows(&ok);
             let settled = rows.requests.iter().all(|r| r.is_ok() || r.superseded);
@@ -130,6 +130,10 @@ fn wrong_rows(ok: &[&contract::Request]) -> (Vec<String>, Vec<i64>) {
     note(
         ids(&|r| r.tokens_agree == Some(false)),
         "where usage and timings disagree",
+    );
+    note(
+        ids(&|r| r.silent_events > Some(0)),
+        "with events without text of which no count tells the tokens",
     );
     // A chunk carries at least one token, whatever its text; a hidden token has no chunk.
     let more_chunks = |r: &contract::Request, without: i64| {

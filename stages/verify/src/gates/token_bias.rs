@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use statistics::{Sample, student_two_sided};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{Assessment, Gate, listed, percent, share_problems, show};
+use crate::gate::{Assessment, Gate, listed, percent, planned, share, show};
 use crate::replicates;
 use crate::series::median;
 use crate::study::Stage;
@@ -26,10 +26,11 @@ pub(crate) struct Parameters {
     across: Option<String>,
     /// The share by which counts may differ.
     #[serde(default = "three_percent")]
-    #[schemars(range(min = 0, max = 1))]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     tolerance: f64,
     /// The probability of a false alarm for each measure compared across the axis.
     #[serde(default = "thousandth")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     alpha: f64,
 }
 
@@ -75,16 +76,7 @@ impl Gate for TokenBias {
 
     fn plan(&self, settings: &Settings<'_>) -> Result<pipeline::Json, Vec<Problem>> {
         let parameters: Parameters = settings.read()?;
-        let shares = [
-            ("tolerance", parameters.tolerance),
-            ("alpha", parameters.alpha),
-        ];
-        let problems = share_problems(settings, &shares);
-        if problems.is_empty() {
-            Ok(contract::canonical(&parameters))
-        } else {
-            Err(problems)
-        }
+        planned(&parameters, Vec::new(), settings)
     }
 
     fn judge(
@@ -116,10 +108,7 @@ fn accounts(
     prompts: Option<&Table>,
     tolerance: f64,
 ) -> Result<Assessment, TableError> {
-    let expected = format!(
-        "counts within {}",
-        percent(tolerance).trim_start_matches('+')
-    );
+    let expected = format!("counts within {}", share(tolerance));
     let accounts = [
         ("output tokens over those of the chunks", by_chunks(rows)),
         ("output tokens over those requested", by_request(rows)),
@@ -233,7 +222,7 @@ struct Answers {
 fn sides(parameters: &Parameters, across: &str, stage: &Stage<'_>) -> Assessment {
     let expected = format!(
         "the labels of {across} count the same within {}",
-        percent(parameters.tolerance).trim_start_matches('+')
+        share(parameters.tolerance)
     );
     let hidden = replicates::axes(stage, None);
     // By prompt and all coordinates except side and repetition, then by side.

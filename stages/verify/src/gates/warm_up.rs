@@ -1,15 +1,15 @@
 //! `warm-up`: is the beginning of a measurement slower than the rest?
 
-use contract::Settings;
-use pipeline::Problem;
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::{Continuity, Sample, mann_whitney_u, van_elteren};
+use statistics::{Continuity, Sample, StratifiedRanks, mann_whitney_u, van_elteren};
 
 use super::stationarity::lag;
+use crate::defaults;
 use crate::finding::{Judgement, Severity};
-use crate::gate::{Assessment, TypedGate, percent, share_problems, show};
+use crate::gate::{Assessment, TypedGate, percent, share, show};
+use crate::same_prompts::{self, first_prompt, together};
 use crate::series::{CellTest, Latency, Series, median, settle};
 use crate::study::Stage;
 
@@ -23,13 +23,16 @@ pub(crate) struct Parameters {
     metric: Latency,
     /// The share of a cell's waves that counts as its beginning.
     #[serde(default = "quarter")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     start: f64,
     /// The probability of any false alarm per load stage: one half for single cells, one half for
     /// all cells together.
-    #[serde(default = "percent_one")]
+    #[serde(default = "defaults::alpha")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     alpha: f64,
     /// The beginning matters if it is slower by at least this share of the later median.
     #[serde(default = "fifth")]
+    #[schemars(range(min = 0, max = 1))]
     effect: f64,
 }
 
@@ -37,16 +40,9 @@ fn quarter() -> f64 {
     0.25
 }
 
-fn percent_one() -> f64 {
-    0.01
-}
-
 fn fifth() -> f64 {
     0.2
 }
-
-/// The number of cells from which the normal approximation over all of them is used.
-const POOLED_FROM: usize = 5;
 
 impl TypedGate for WarmUp {
     type Parameters = Parameters;
@@ -56,78 +52,62 @@ impl TypedGate for WarmUp {
         In a closed loop, the gate divides a cell into waves. A wave is as many consecutive requests as are in flight \
         on average. The median of a wave is one value, because requests in flight together are not independent. Under \
         open arrivals, latency is mostly queueing, so the gate uses the server's pace instead: the time per token of \
-        batches of answers, corrected by a straight line for the number of answers generated at the same time.\n\n\
+        batches of answers, corrected by straight lines for the number of answers generated at the same time and for the \
+        prompts that the server reads meanwhile.\n\n\
         Each cell has a one-sided Mann–Whitney test, Holm-adjusted over the cells that have enough values to decide \
-        (Tarone's family). Van Elteren's test covers all cells together.\n\n\
+        (Tarone's family). Van Elteren's test covers all cells together. Cells with the same prompts share their chance, \
+        so their mean is one series of this test.\n\n\
         Values may resemble the one before, and a slow beginning is then often chance. The gate estimates the correlation \
         of neighbours among at least 20 later values. If it is 1.3 standard errors above 0, the variance of the tests grows as for \
         a first-order autoregression. In simulations of four cells of 60 values, a correlation of 0.8 gives 0.3 % of \
         studies a false alarm instead of 20 %.";
     const SEVERITY: Severity = Severity::Warn;
 
-    fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
-        share_problems(
-            settings,
-            &[("start", parameters.start), ("alpha", parameters.alpha)],
-        )
-    }
-
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         let expected = format!(
             "{} (under open arrivals the time per token) at most {} slower at the start",
             parameters.metric.name(),
-            percent(parameters.effect).trim_start_matches('+')
+            share(parameters.effect)
         );
-        let split = |rows: &contract::CellRows| {
-            let mut series = parameters.metric.since_the_start(rows);
-            let n = series.values.len();
-            let start = ((n as f64 * parameters.start).ceil() as usize).min(n);
-            let later = series.values.split_off(start);
-            (series, later)
-        };
         let cells: Vec<_> = stage
             .cells
             .par_iter()
             .enumerate()
-            .filter_map(|(i, cell)| Some((i, split(cell.answers()?.as_ref()))))
+            .filter_map(|(i, cell)| {
+                let rows = cell.answers()?;
+                let series = parameters.metric.since_the_start(&rows);
+                Some((i, first_prompt(&rows), series))
+            })
             .collect();
-        let (mut tests, mut findings, mut strata, mut changes) =
+        let (mut tests, mut findings, mut series, mut changes) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        // The variances of the cells in van Elteren's test, up to a factor, if values were independent, and as they are.
-        let (mut independent, mut actual) = (0.0, 0.0);
-        for (cell, (start, later)) in cells {
-            let Some((change, factor, test)) = test(cell, &start, &later, parameters) else {
+        for (cell, prompt, whole) in cells {
+            let Some((change, test)) = test(cell, &whole, parameters) else {
                 let observed = format!(
                     "too few {} for a beginning: {}",
-                    start.called,
-                    start.values.len() + later.len()
+                    whole.called,
+                    whole.values.len()
                 );
                 findings.push(Assessment::not_judged(observed, &expected).of_cell(cell));
                 continue;
             };
-            let (a, b) = (start.values.len() as f64, later.len() as f64);
-            let variance = a * b / (a + b + 1.0);
-            independent += variance;
-            actual += factor * variance;
             changes.push(change);
             tests.push(test);
-            strata.push((start.values, later));
+            series.push((prompt, whole.values));
         }
         findings.extend(settle(tests, parameters.alpha / 2.0, &expected));
         findings.sort_by_key(|j| j.cell);
-        let together = van_elteren(&strata).filter(|all| all.strata >= POOLED_FROM);
-        let verdict = match (together, median(&changes)) {
+        let groups = together(&series);
+        let all = Pooled::of(groups.iter().map(|values| split(values, parameters.start)));
+        let all = all.filter(|all| all.least() <= parameters.alpha / 2.0);
+        let verdict = match (all, median(&changes)) {
             (Some(all), Some(change)) => {
-                let both = lag::widened(all.p, actual / independent, lag::NORMAL);
-                let p = if all.z > 0.0 {
-                    both / 2.0
-                } else {
-                    1.0 - both / 2.0
-                };
+                let p = all.p(&all.seen);
                 let observed = format!(
-                    "{} at the start, median of {} cells; p {}",
+                    "{} at the start, median of {} cells{}; p {}",
                     percent(change),
-                    all.strata,
+                    series.len(),
+                    same_prompts::words(series.len(), groups.len()),
                     show(p)
                 );
                 Assessment::new(
@@ -136,42 +116,87 @@ impl TypedGate for WarmUp {
                     &expected,
                 )
             }
-            _ => Assessment::not_judged(
-                format!("fewer than {POOLED_FROM} cells for the test of all cells together"),
-                &expected,
-            ),
+            _ => Assessment::not_judged("too few values, even with all cells together", &expected),
         };
         findings.push(verdict.of_stage());
         findings
     }
 }
 
-/// Tests one cell, and returns its change and by how much more its statistic scatters than for independent values; `None` if
-/// it has no start, fewer than two later waves, or no spread.
-fn test(
-    cell: usize,
-    start: &Series,
-    later: &[f64],
-    parameters: &Parameters,
-) -> Option<(f64, f64, CellTest)> {
+/// Cuts a series into its beginning and the rest.
+fn split(values: &[f64], share: f64) -> (&[f64], &[f64]) {
+    let start = (values.len() as f64 * share).ceil() as usize;
+    values.split_at(start.min(values.len()))
+}
+
+/// Van Elteren's test over several series.
+struct Pooled {
+    /// The ranks of the beginnings; the sum is above 0 if they are slower.
+    seen: StratifiedRanks,
+    /// The same if every beginning were as slow as can be.
+    slowest: StratifiedRanks,
+    /// By how much more the sum scatters than for independent values.
+    factor: f64,
+}
+
+impl Pooled {
+    /// Tests the beginnings against the rest; `None` if there is nothing to compare.
+    fn of<'a>(series: impl Iterator<Item = (&'a [f64], &'a [f64])>) -> Option<Self> {
+        let (mut strata, mut slowest) = (Vec::new(), Vec::new());
+        // The variances in the test, up to a factor, if values were independent, and as they are.
+        let (mut independent, mut actual) = (0.0, 0.0);
+        for (start, later) in series.filter(|(a, b)| !a.is_empty() && b.len() > 1) {
+            let (a, b) = (start.len(), later.len());
+            let variance = (a * b) as f64 / (a + b + 1) as f64;
+            independent += variance;
+            actual += lag::of_beginning(lag::around_level(later), a, b) * variance;
+            let ranks = |from: usize, n: usize| (from..from + n).map(|i| i as f64).collect();
+            slowest.push((ranks(b, a), ranks(0, b)));
+            strata.push((start.to_vec(), later.to_vec()));
+        }
+        Some(Self {
+            seen: van_elteren(&strata)?,
+            slowest: van_elteren(&slowest)?,
+            factor: actual / independent,
+        })
+    }
+
+    /// Returns the chance of a sum at least as large.
+    fn p(&self, ranks: &StratifiedRanks) -> f64 {
+        let both = lag::widened(ranks.p, self.factor, lag::NORMAL);
+        match ranks.z > 0.0 {
+            true => both / 2.0,
+            false => 1.0 - both / 2.0,
+        }
+    }
+
+    /// Returns the smallest p value that the series can give.
+    fn least(&self) -> f64 {
+        self.p(&self.slowest)
+    }
+}
+
+/// Tests one cell, and returns its change; `None` if it has no start, fewer than two later waves, or no spread.
+fn test(cell: usize, series: &Series, parameters: &Parameters) -> Option<(f64, CellTest)> {
+    let (start, later) = split(&series.values, parameters.start);
     if later.len() < 2 {
         return None;
     }
     let (a, b) = (
-        Sample::new(start.values.iter().copied()).ok()?,
+        Sample::new(start.iter().copied()).ok()?,
         Sample::new(later.iter().copied()).ok()?,
     );
     let test = mann_whitney_u(&a, &b, Continuity::Corrected)?;
     let change = a.median() / b.median() - 1.0;
     let slower = test.u > (a.len() * b.len()) as f64 / 2.0;
-    let unit = start.unit;
+    let unit = series.unit;
     let rho = lag::around_level(later);
     let factor = lag::of_beginning(rho, a.len(), b.len());
     let observed = format!(
         "first {} of {} {}: {}{unit}, later {}{unit} ({}){}",
         a.len(),
         a.len() + b.len(),
-        start.called,
+        series.called,
         show(a.median()),
         show(b.median()),
         percent(change),
@@ -182,7 +207,6 @@ fn test(
     let least = widened((2.0 / arrangements(a.len(), b.len())).min(1.0)) / 2.0;
     Some((
         change,
-        factor,
         CellTest {
             cell,
             p,

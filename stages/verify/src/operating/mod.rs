@@ -60,6 +60,19 @@ pub enum Arrivals {
     /// A closed loop of ten requests per cell and up to eight clients, on a server that computes the prompts of all new
     /// requests in one batch.
     BatchedPrefill,
+    /// Arrivals at even intervals, at a share of the capacity of a server that decodes nothing while it computes a prompt.
+    /// Durations vary by 2 %, so the state of the server is easy to see.
+    Constant {
+        /// The share.
+        load: f64,
+    },
+    /// Poisson arrivals at 1.2 of the capacity of such a server.
+    Overload,
+    /// A closed loop of four configurations whose cells have the same prompts in a block, with answers of 9 to 65 tokens,
+    /// as Benchtrail sends them.
+    SharedPrompts,
+    /// The same under Poisson arrivals at 0.7 of the capacity, which the configurations also share.
+    SharedArrivals,
     /// A closed loop of 64 requests per cell and up to 16 clients, on a server that runs the requests of a wave as one
     /// batch. Durations vary by 10 % from wave to wave, and by 2 % within a wave, as on engines with a GPU.
     SharedBatches,
@@ -68,12 +81,30 @@ pub enum Arrivals {
 impl Arrivals {
     /// Returns whether requests arrive independently of answers.
     fn are_open(self) -> bool {
-        matches!(self, Self::Open { .. } | Self::Bursts { .. } | Self::Ramp)
+        matches!(
+            self,
+            Self::Open { .. }
+                | Self::Bursts { .. }
+                | Self::Ramp
+                | Self::Constant { .. }
+                | Self::Overload
+                | Self::SharedArrivals
+        )
     }
 
-    /// Returns whether the lengths of answers vary.
-    fn are_ragged(self) -> bool {
+    /// Returns whether the rows lack chunks, as those of files with one row per request.
+    fn lack_chunks(self) -> bool {
         matches!(self, Self::Ragged | Self::Imported(_))
+    }
+
+    /// Returns whether the cells of a block have the same prompts, lengths and arrivals.
+    fn are_shared(self) -> bool {
+        matches!(self, Self::SharedPrompts | Self::SharedArrivals)
+    }
+
+    /// Returns the number of configurations.
+    fn configurations(self) -> usize {
+        if self.are_shared() { 4 } else { 2 }
     }
 
     /// Returns the number of requests of a cell.
@@ -104,7 +135,10 @@ impl Arrivals {
 
     /// Returns whether the server computes the prompts of all new requests in one batch.
     fn batches_prompts(self) -> bool {
-        matches!(self, Self::BatchedPrefill | Self::SharedBatches)
+        matches!(
+            self,
+            Self::BatchedPrefill | Self::SharedBatches | Self::Constant { .. } | Self::Overload
+        )
     }
 
     /// Returns how much a request's duration varies: the number of consecutive requests that share a factor, the
@@ -112,6 +146,7 @@ impl Arrivals {
     fn noise(self, level: usize) -> (usize, f64, [f64; 2]) {
         match self {
             Self::SharedBatches => (self.clients()[level], 0.1, [0.02, 0.02]),
+            Self::Constant { .. } | Self::Overload => (4, 0.01, [0.02, 0.02]),
             _ => (4, 0.03, [0.15, 0.1]),
         }
     }
@@ -139,6 +174,11 @@ impl Arrivals {
             ("open, load 0.9", Self::Open { load: 0.9 }),
             ("bursts, load 0.5", Self::Bursts { load: 0.5 }),
             ("ramp", Self::Ramp),
+            // About every other answer ends just before the next prompt, and the others are interrupted by it.
+            ("constant, load 0.21", Self::Constant { load: 0.2125 }),
+            ("overload", Self::Overload),
+            ("shared prompts", Self::SharedPrompts),
+            ("shared arrivals", Self::SharedArrivals),
         ]
     }
 }

@@ -90,6 +90,20 @@ pub(super) struct Served {
     pub(super) pauses: Vec<(f64, f64)>,
 }
 
+impl Served {
+    /// Moves everything to a later time, ms.
+    pub(super) fn move_by(&mut self, later: f64) {
+        for flight in &mut self.flights {
+            flight.sent += later;
+            flight.first += later;
+            flight.last += later;
+        }
+        for (at, _) in &mut self.pauses {
+            *at += later;
+        }
+    }
+}
+
 struct Active {
     request: usize,
     prefill: f64,

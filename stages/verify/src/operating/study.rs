@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use artifacts::{Column, Digest, Scalar, Table};
+use artifacts::{Column, Digest, Scalar, Table, TableRow};
 use contract::synthetic::{self, even_chunks, request};
-use contract::{CellRows, Request};
+use contract::{CellRows, Phase, Request};
 use pipeline::{Coordinates, InputCell, Json};
 use serde_json::json;
 
@@ -27,8 +27,15 @@ struct Place {
     block: u64,
 }
 
-/// The names of the configurations. Their servers report [`Arrivals::slots`].
-const CONFIGURATIONS: [&str; 2] = ["batched", "serial"];
+/// The names of the configurations, of which a study has the first [`Arrivals::configurations`]. Their servers report
+/// [`Arrivals::slots`].
+const CONFIGURATIONS: [&str; 4] = ["batched", "serial", "batched, again", "serial, again"];
+
+/// The warm-up requests of an open load, which one client sends one after another.
+const WARM_UP: usize = 2;
+
+/// The pause between the warm-up and the measurement, ms.
+const PAUSE: f64 = 400.0;
 
 /// The tokens per answer at each level under open arrivals; closed loops have the first.
 const TOKENS: [i64; 2] = [17, 33];
@@ -51,7 +58,8 @@ impl Made {
             false => arrivals.clients().map(|clients| clients as i64),
             true => TOKENS,
         };
-        for (configuration, name) in CONFIGURATIONS.iter().enumerate() {
+        let names = &CONFIGURATIONS[..arrivals.configurations()];
+        for (configuration, name) in names.iter().enumerate() {
             for (level, label) in labels.into_iter().enumerate() {
                 for block in 0..BLOCKS {
                     let place = Place {
@@ -146,9 +154,9 @@ impl Made {
 
     /// Passes the study to gates.
     pub(super) fn shown<T>(&self, look: impl FnOnce(&Stage<'_>) -> T) -> T {
-        let servers = [0, 1].map(|configuration| {
+        let servers = [0, 1, 2, 3].map(|configuration| {
             let name = CONFIGURATIONS[configuration].to_owned();
-            let slots = self.arrivals.slots()[configuration];
+            let slots = self.arrivals.slots()[configuration % 2];
             let at = ("configuration".to_owned(), Scalar::Text(name));
             Arc::new(Described {
                 stage: "server".to_owned(),
@@ -157,12 +165,12 @@ impl Made {
                 cache_off: None,
             })
         });
-        let half = self.inputs.len() / 2;
+        let of_each = self.inputs.len() / self.arrivals.configurations();
         let cells = self.inputs.iter().zip(&self.rows).enumerate();
         let cells = cells.map(|(i, (input, rows))| Cell {
             input,
             rows: Rows::Held(Arc::new(rows.clone())),
-            server: Some(servers[i / half].clone()),
+            server: Some(servers[i / of_each].clone()),
             store: None,
         });
         look(&Stage {
@@ -205,6 +213,7 @@ fn lengths(seed: u64, arrivals: Arrivals, place: Place, tokens: i64, number: u64
     let ragged = |draws: &mut Draws| 9 + (56.0 * draws.uniform()) as i64;
     let mut draws = match arrivals {
         Arrivals::Ragged | Arrivals::Imported(Imported::OtherPrompts) => own,
+        shared if shared.are_shared() => Draws::new(seed, 7_000 + place.block),
         // The same prompts for both sides and in every block.
         Arrivals::Imported(_) => Draws::new(seed, 5_000 + place.level as u64),
         _ => return vec![tokens; arrivals.requests()],
@@ -255,6 +264,9 @@ fn moments(arrivals: Arrivals, capacity: f64, draws: &mut Draws) -> Vec<f64> {
         let full = 1e3 / capacity;
         match arrivals {
             Arrivals::Open { load } => at += full / load * draws.exponential(),
+            Arrivals::Constant { load } => at += full / load,
+            Arrivals::Overload => at += full / 1.2 * draws.exponential(),
+            Arrivals::SharedArrivals => at += full / 0.7 * draws.exponential(),
             // The probability that a burst continues.
             Arrivals::Bursts { load } => {
                 if draws.uniform() > 0.75 {
@@ -293,6 +305,36 @@ fn work(
     sizes.enumerate().map(one).collect()
 }
 
+/// Returns what a cell says about itself.
+fn facts(arrivals: Arrivals, place: Place, number: u64, warm_up: usize) -> Option<TableRow> {
+    let clients = (!arrivals.are_open()).then(|| arrivals.clients()[place.level] as i64);
+    // Blocks run one after the other, each with its own order of cells.
+    let cells = 2 * arrivals.configurations() as u64;
+    let turn = (number * 7 + place.block * 3) % cells;
+    let started = 1_700_000_000_000_000_000 + (place.block * cells + turn) as i64 * 600_000_000_000;
+    synthetic::about(vec![
+        Column::int("expected_requests", [Some(arrivals.requests() as i64)]),
+        Column::int("warmup_requests", [Some(warm_up as i64)]),
+        Column::int("clients", [clients]),
+        Column::int("started_unix_ns", [Some(started)]),
+    ])
+}
+
+/// Returns the flights of the warm-up of an open load on an idle server, given the mean service time, ms.
+fn warm_up(arrivals: Arrivals, service: f64) -> Vec<Flight> {
+    let flight = |at: usize| {
+        let sent = at as f64 * (service + 1.0);
+        Flight {
+            client: Some(0),
+            sent,
+            first: sent + arrivals.prefill_ms(),
+            last: sent + service,
+        }
+    };
+    let requests = if arrivals.are_open() { WARM_UP } else { 0 };
+    (0..requests).map(flight).collect()
+}
+
 /// Measures one cell.
 fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place) -> CellRows {
     let number = (place.configuration as u64 * 2 + place.level as u64) * BLOCKS + place.block;
@@ -319,14 +361,22 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
     let sizes = prompts.iter().copied().zip(lengths.iter().copied());
     let work = work((arrivals, fault, place), whole, sizes, &mut draws);
     let mut server = Server {
-        slots: arrivals.slots()[place.configuration],
+        slots: arrivals.slots()[place.configuration % 2],
         crowding: 0.1,
         batches: arrivals.batches_prompts(),
     };
     let service = prefill + 4.0 * tokens as f64;
+    let mut shared = Draws::new(seed, 8_000 + place.block);
     let senders = match arrivals.are_open() {
         false => Senders::Closed(arrivals.clients()[place.level]),
-        true => Senders::Open(moments(arrivals, server.capacity(service), &mut draws)),
+        true => Senders::Open(moments(
+            arrivals,
+            server.capacity(service),
+            match arrivals.are_shared() {
+                true => &mut shared,
+                false => &mut draws,
+            },
+        )),
     };
     if let Some((Fault::MoreSlots, slots)) = fault
         && place.configuration == 1
@@ -334,15 +384,30 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
         server.slots = slots as usize;
     }
     let stall = stall(arrivals, fault, place, service);
-    let Served { flights, pauses } = serve(server, &senders, &work, stall);
-    let pauses = with_stall(pauses, stall);
+    let served = serve(server, &senders, &work, stall);
+    let mut served = Served {
+        pauses: with_stall(served.pauses, stall),
+        ..served
+    };
+    let warm = warm_up(arrivals, service);
+    if let Some(last) = warm.last() {
+        served.move_by(last.last + PAUSE);
+    }
+    let Served { flights, pauses } = served;
     let mut requests: Vec<Request> = (0..)
         .zip(flights.iter().zip(&lengths))
         .map(|(id, (f, tokens))| row(id, f, *tokens))
         .collect();
     for (request, prompt) in requests.iter_mut().zip(&prompts) {
         request.prompt_tokens = prompt.or(request.prompt_tokens);
+        // Every block has its own prompts, which all of its cells share.
+        request.prompt_digest = Some(format!("b3:{}/{}", place.block, request.request_id));
     }
+    // At the end, so that the measured rows keep their places.
+    requests.extend((1_000..).zip(&warm).map(|(id, flight)| Request {
+        phase: Phase::Warmup,
+        ..row(id, flight, tokens)
+    }));
     if let Arrivals::Imported(imported) = arrivals {
         as_imported(
             &mut requests,
@@ -351,37 +416,22 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
             &mut Draws::new(seed, 4_000 + number),
         );
     }
-    let streamed = requests.iter().filter(|_| !arrivals.are_ragged());
+    let streamed = requests.iter().filter(|_| !arrivals.lack_chunks());
     let mut chunks: Vec<_> = streamed.flat_map(|r| chunks_around(r, &pauses)).collect();
     for chunk in &mut chunks {
         chunk.bytes = Some(2 + (4.0 * draws.uniform()) as i64);
     }
-    let clients = (!arrivals.are_open()).then(|| arrivals.clients()[place.level] as i64);
-    // Blocks run one after the other, each with its own order of cells.
-    let turn = (number * 7 + place.block * 3) % 4;
-    let started =
-        1_700_000_000_000_000_000 + (place.block as i64 * 4 + turn as i64) * 600_000_000_000;
-    let facts = synthetic::about(vec![
-        Column::int("expected_requests", [Some(arrivals.requests() as i64)]),
-        Column::int("warmup_requests", [Some(0)]),
-        Column::int("clients", [clients]),
-        Column::int("started_unix_ns", [Some(started)]),
-    ]);
     let more = fault.filter(|(f, _)| *f == Fault::ForeignLoad && place.configuration == 1);
+    let more = more.map_or(0.0, |(_, more)| more);
     CellRows {
         place: pipeline::place::CellName::default(),
         requests_digest: Digest::of(b"requests"),
         requests,
         chunks_digest: Some(Digest::of(b"chunks")),
         chunks,
-        cell: facts,
+        cell: facts(arrivals, place, number, warm.len()),
         server_metrics: None,
-        beside: beside(
-            &mut draws,
-            place.block,
-            seed,
-            more.map_or(0.0, |(_, more)| more),
-        ),
+        beside: beside(&mut draws, place.block, seed, more),
     }
 }
 
