@@ -2,12 +2,12 @@
 //! have rows apart, for operators that diagnose failures.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use artifacts::{Scalar, Store, Table};
-use contract::{CellRows, LineageSource, Metric, NarrowRows, SourceArtifact};
+use contract::{CellRows, Exclusions, LineageSource, Metric, NarrowRows, SourceArtifact};
 use pipeline::place::CellName;
 use pipeline::{Cause, CellStatus, Control, Coordinates, Failure, Input, InputCell, Media};
 use rayon::prelude::*;
@@ -230,14 +230,10 @@ pub(crate) fn loads<'a>(
 /// whether its cell is ok.
 pub(crate) fn programs<'a>(inputs: &'a [Input], store: &'a Store) -> Vec<Load<'a>> {
     let program = |input: &'a Input| {
-        let axes = input.cells.first().map(|cell| cell.coordinates.0.iter());
+        let axes = input.cells.first().map(|cell| cell.coordinates.axes());
         let mut program = Load {
             stage: input.stage.clone(),
-            axes: axes
-                .into_iter()
-                .flatten()
-                .map(|(name, _)| name.clone())
-                .collect(),
+            axes: axes.unwrap_or_default(),
             cells: Vec::new(),
             missing: Vec::new(),
             failed: Vec::new(),
@@ -245,10 +241,9 @@ pub(crate) fn programs<'a>(inputs: &'a [Input], store: &'a Store) -> Vec<Load<'a
         for cell in &input.cells {
             let reason = cell.reason.as_deref().unwrap_or_default();
             if cell.status == CellStatus::Ok {
-                let at = cell.coordinates.0.iter().map(|(_, value)| value.clone());
                 let stage = &input.stage;
                 program.cells.push((
-                    at.collect(),
+                    cell.coordinates.labels(),
                     Rows::Stored(Origin { store, stage, cell }, None),
                 ));
             } else if !(cell.status == CellStatus::Excluded && Cause::read(reason).is_not_needed())
@@ -273,7 +268,7 @@ pub(crate) fn programs<'a>(inputs: &'a [Input], store: &'a Store) -> Vec<Load<'a
 #[derive(Default)]
 struct Verdicts {
     covered: BTreeSet<String>,
-    barred: BTreeMap<(String, String), String>,
+    barred: Exclusions,
 }
 
 fn verdicts(inputs: &[Input], store: &Store) -> Result<Verdicts, Failure> {
@@ -308,30 +303,7 @@ fn verdicts(inputs: &[Input], store: &Store) -> Result<Verdicts, Failure> {
                     .flatten()
                     .map(str::to_owned),
             );
-            let exclusions = table("exclusions")?;
-            let column = |name: &str| exclusions.text(name).map_err(wrong);
-            let (stage, at, gate, reason) = (
-                column("stage")?,
-                column("cell")?,
-                column("gate")?,
-                column("reason")?,
-            );
-            for row in 0..exclusions.rows() {
-                let key = (
-                    stage[row].unwrap_or_default().to_owned(),
-                    at[row].unwrap_or_default().to_owned(),
-                );
-                let why = format!(
-                    "gate {}: {}",
-                    gate[row].unwrap_or_default(),
-                    reason[row].unwrap_or_default()
-                );
-                let earlier = verdicts.barred.entry(key).or_default();
-                if !earlier.is_empty() {
-                    earlier.push_str("; ");
-                }
-                earlier.push_str(&why);
-            }
+            verdicts.barred.add(&table("exclusions")?).map_err(wrong)?;
         }
     }
     Ok(verdicts)
@@ -381,9 +353,7 @@ fn load<'a>(
         if cell.status == CellStatus::Excluded && Cause::read(reason).is_not_needed() {
             continue;
         }
-        let barred = verdicts
-            .barred
-            .get(&(stage.clone(), cell.coordinates.to_string()));
+        let barred = verdicts.barred.why(stage, &cell.coordinates.to_string());
         let (why, absence) = match (cell.status, barred) {
             (CellStatus::Ok, None) => {
                 let from = Origin { store, stage, cell };
@@ -392,16 +362,16 @@ fn load<'a>(
                     None => Rows::Stored(from, keeps()),
                 };
                 if !matches!(&rows, Rows::Held(rows, _) if rows.is_aggregate()) {
-                    load.cells.push((labels(cell), rows));
+                    load.cells.push((cell.coordinates.labels(), rows));
                     continue;
                 }
                 (AGGREGATE.to_owned(), Absence::Aggregate)
             }
-            (CellStatus::Ok, Some(why)) => (why.clone(), Absence::Barred),
+            (CellStatus::Ok, Some(why)) => (why.to_owned(), Absence::Barred),
             (status, _) => {
                 if cell.outputs.contains_key("requests") {
                     let rows = Rows::Stored(Origin { store, stage, cell }, keeps());
-                    load.failed.push((labels(cell), status, rows));
+                    load.failed.push((cell.coordinates.labels(), status, rows));
                 }
                 let why = match &cell.reason {
                     Some(reason) => format!("{}: {reason}", status.word()),
@@ -426,12 +396,6 @@ fn load<'a>(
     Ok(load)
 }
 
-/// The labels of a cell, in the order of its axes.
-fn labels(cell: &InputCell) -> Vec<Scalar> {
-    let labels = cell.coordinates.0.iter();
-    labels.map(|(_, value)| value.clone()).collect()
-}
-
 /// Reads, in parallel, the rows of the cells that enter and are to be held. A cell without rows is always held, since
 /// its facts say why. The results are in the order of the cells, whichever thread read them.
 fn read(
@@ -444,15 +408,13 @@ fn read(
 ) -> Vec<Option<Result<CellRows, Failure>>> {
     let (all, done) = (input.cells.len() as u64, AtomicU64::new(0));
     let one = |cell: &InputCell| {
-        let barred = verdicts
-            .barred
-            .contains_key(&(stage.to_owned(), cell.coordinates.to_string()));
+        let barred = verdicts.barred.why(stage, &cell.coordinates.to_string());
         let hold = hold
             || cell
                 .outputs
                 .get("requests")
                 .is_none_or(|a| a.rows == Some(0));
-        (cell.status == CellStatus::Ok && !barred && hold).then(|| {
+        (cell.status == CellStatus::Ok && barred.is_none() && hold).then(|| {
             control.check()?;
             let rows = CellRows::read(store, stage, cell);
             control.progress(

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use contract::Settings;
 use pipeline::suggest::remedy;
 use pipeline::{
-    CellStatus, Class, Control, Coordinates, Done, Failure, Input, Job, Json, KnownTable, Library,
-    MeasuredRequests, Needed, Output, PlannedTable, Problem, StageKind, Step,
+    CellStatus, Class, Control, Coordinates, Done, Failure, Input, Job, Json, KnownAxis,
+    KnownStage, KnownTable, Library, MeasuredRequests, Needed, Output, PlannedTable, Problem,
+    StageKind, Step,
 };
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,7 @@ use crate::operators::looks::{self, Looks, TESTING};
 use crate::operators::published::{self, Files};
 use crate::other_words::{other_parts, other_words, with_words_for_parameters, words_for_operator};
 use crate::outline::{self, known_tables};
+use crate::side_labels;
 use crate::sources::{order, sources};
 use crate::surroundings::Surroundings;
 use crate::too_few;
@@ -105,7 +107,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        29
+        30
     }
 
     fn semantic_version_of(&self, parameters: &Json) -> u32 {
@@ -239,6 +241,15 @@ impl StageKind for Analyze {
     fn tables_known(&self, parameters: &Json, library: &dyn Library) -> Option<Vec<KnownTable>> {
         let tables = planned(parameters).ok()?;
         Some(known_tables(tables, library))
+    }
+
+    fn unknown_names(
+        &self,
+        parameters: &Json,
+        _stages: &[KnownStage],
+        axes: &[KnownAxis],
+    ) -> Vec<Problem> {
+        side_labels::wrong(&planned(parameters).unwrap_or_default(), axes)
     }
 
     fn decides(&self, parameters: &Json) -> bool {

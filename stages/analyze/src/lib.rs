@@ -21,6 +21,7 @@ mod operators;
 mod other_words;
 mod outline;
 pub mod power;
+mod side_labels;
 mod sources;
 mod surroundings;
 mod too_few;

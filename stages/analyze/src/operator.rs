@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use artifacts::Scalar;
-use contract::Settings;
+use contract::{Better, Settings};
 use pipeline::suggest::{closest, list, remedy};
 use pipeline::{CellStatus, Control, Failure, Json, Library, Problem, Step};
 use serde::Serialize;
@@ -214,6 +214,19 @@ impl Draft<'_> {
             .scope
             .numbers(self.settings, (&at("from"), from), &wanted)?;
         Ok(numbers.remove(0))
+    }
+
+    /// Reports that a parameter calls those values of a column better that are known to be worse.
+    pub(crate) fn direction(&self, key: &str, better: Better, spec: &Spec) -> Vec<Problem> {
+        let direction = Better::of(&spec.name, spec.unit.as_deref());
+        let wrong = direction.filter(|direction| *direction != better);
+        let wrong = wrong.map(|direction| {
+            let (worse, right) = (better.word(), direction.word());
+            let message = format!("{worse} values of `{}` are worse", spec.name);
+            self.problem(key, message)
+                .hint(format!("write `{key}: {right}`"))
+        });
+        wrong.into_iter().collect()
     }
 
     /// Reports which parameters are not valid shares.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use artifacts::{Column, Table};
+use artifacts::{Column, Digest, Table};
 use minijinja::Environment;
 use minijinja::value::Kwargs;
 use pipeline::place::Condition;
@@ -84,7 +84,10 @@ impl Claim {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Order {
     measured: i64,
+    /// Measurements whose record holds the digest of the claim's present words.
     before: i64,
+    /// Those of them whose record also holds the digest of its present tests.
+    with_tests: i64,
     imported: i64,
 }
 
@@ -99,8 +102,16 @@ impl Order {
             Self { measured: 0, .. } => "cannot be shown: the rows were imported",
             Self { imported: i, .. } if *i > 0 => "cannot be shown: some rows were imported",
             Self {
+                measured,
+                with_tests,
+                ..
+            } if with_tests == measured => "before all measurements",
+            Self {
                 measured, before, ..
-            } if before == measured => "before all measurements",
+            } if before == measured => {
+                "before all measurements in these words; the records do not show it for the margin, the level and the \
+                 other settings of its tests"
+            }
             Self { before: 0, .. } => "not before the measurements, in these words",
             _ => "before some of the measurements",
         }
@@ -220,9 +231,12 @@ fn order(name: &str, data: &Data) -> Result<Order, Miss> {
     let Ok(study) = data.study() else {
         return Ok(Order::default());
     };
-    let digest = pipeline::claims_digests(&study.spec)
-        .get(name)
-        .map(ToString::to_string);
+    let words = pipeline::claims_digests(&study.spec).remove(name);
+    let tests = pipeline::tests_digests(&study.spec).remove(name);
+    let holds = |record: &Json, part: &str, digest: Option<Digest>| {
+        let carried = record.get(part).and_then(|part| part.get(name)?.as_str());
+        carried.is_some() && carried == digest.map(|digest| digest.to_string()).as_deref()
+    };
     let mut order = Order::default();
     let mut unread = false;
     for cell in data
@@ -242,11 +256,10 @@ fn order(name: &str, data: &Data) -> Result<Order, Miss> {
         let Some(record) = cell.record else { continue };
         match data.by_digest(&record) {
             Ok(record) => {
-                let carried = record
-                    .get("claims")
-                    .and_then(|c| c.get(name))
-                    .and_then(Json::as_str);
-                order.before += i64::from(carried.is_some() && carried == digest.as_deref());
+                let in_these_words = holds(&record, "claims", words);
+                order.before += i64::from(in_these_words);
+                order.with_tests +=
+                    i64::from(in_these_words && holds(&record, "claim_tests", tests));
             }
             Err(Miss::Unread) => unread = true,
             Err(miss) => return Err(miss),

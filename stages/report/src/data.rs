@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use artifacts::{Digest, Scalar, Store, Table, at_path};
+use artifacts::{Digest, Scalar, Store, Table, at_path, lock};
 use pipeline::place::{Condition, same_label};
 use pipeline::stage::{CellStatus, Coordinates, Input, Json, Media, Study};
 
@@ -505,10 +505,6 @@ impl Data {
         }
         Ok(parts)
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().expect("no holder of this lock panics")
 }
 
 /// Splits `stage.output`.

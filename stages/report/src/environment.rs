@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use artifacts::json::{leaves, plain};
 use artifacts::{Column, Table};
 use pipeline::stage::{CellStatus, Coordinates, Input, InputCell, Json};
 
@@ -127,6 +128,8 @@ fn choices_behind(key: &str) -> impl Iterator<Item = &'static str> {
     let outputs = ["environment.", "server.", "host."];
     let within = outputs.iter().find_map(|output| key.strip_prefix(output));
     let own = within_role(within.unwrap_or(key));
+    // Each server of a group has the facets of its host.
+    let own = own.strip_prefix("facets.").unwrap_or(own);
     let part = own.split('.').next().unwrap_or(own);
     MADE_OF
         .iter()
@@ -250,9 +253,9 @@ fn states<'a>(
         .filter(|key| states[key] == "planned")
         .collect();
     for (key, state) in &mut states {
-        // The command and the limits of a server follow from its settings and nothing else.
+        // The command, the files that it names and the limits of a server follow from its settings and nothing else.
         let own = within_role(key);
-        let made = ["command.", "limits."]
+        let made = ["command.", "files.", "limits."]
             .iter()
             .any(|part| own.starts_with(part));
         if made && matches!(*state, "confound" | "unmatched") && !planned.is_empty() {
@@ -394,37 +397,33 @@ fn last_segment(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }
 
-/// Flattens a document to scalars by path; lists of scalars are joined by spaces.
+/// Flattens a document to scalars by path; lists of scalars are joined by spaces. An empty mapping has no scalars.
 pub(crate) fn flatten(path: &str, json: &Json, into: &mut Facets) {
-    let below = |key: &str| {
-        if path.is_empty() {
-            key.to_owned()
-        } else {
-            format!("{path}.{key}")
-        }
+    let is_list = |value: &Json| {
+        let items = value.as_array();
+        items.is_some_and(|items| !items.iter().any(Json::is_object))
     };
-    match json {
-        Json::Object(map) => map
-            .iter()
-            .for_each(|(key, value)| flatten(&below(key), value, into)),
-        Json::String(text) => drop(into.insert(path.to_owned(), text.clone())),
-        Json::Array(items) if items.iter().any(Json::is_object) => {
-            items
-                .iter()
-                .enumerate()
-                .for_each(|(at, item)| flatten(&below(&at.to_string()), item, into));
+    for (at, leaf) in leaves(json, is_list) {
+        let text = match leaf {
+            Json::Object(_) => continue,
+            Json::Array(items) => items.iter().map(word).collect::<Vec<_>>().join(" "),
+            leaf => plain(leaf),
+        };
+        let parts = [path, &at].into_iter().filter(|part| !part.is_empty());
+        into.insert(parts.collect::<Vec<_>>().join("."), text);
+    }
+}
+
+/// Returns an item of a list between spaces. A text that could be several items, or none, is quoted: lists that differ must not
+/// look the same.
+fn word(item: &Json) -> String {
+    match item.as_str() {
+        Some(text)
+            if text.is_empty() || text.starts_with('"') || text.contains(char::is_whitespace) =>
+        {
+            item.to_string()
         }
-        Json::Array(items) => {
-            let text = |item: &Json| {
-                item.as_str()
-                    .map_or_else(|| item.to_string(), str::to_owned)
-            };
-            into.insert(
-                path.to_owned(),
-                items.iter().map(text).collect::<Vec<_>>().join(" "),
-            );
-        }
-        other => drop(into.insert(path.to_owned(), other.to_string())),
+        _ => plain(item),
     }
 }
 
@@ -571,7 +570,45 @@ mod tests {
             behind("server.roles.router.server.command.program"),
             ["engine", "model"]
         );
+        for facet in [
+            "engine",
+            "program.digest",
+            "program.libraries.libpython3.so",
+            "files./x.py",
+        ] {
+            let key = format!("server.roles.router.server.facets.{facet}");
+            assert_eq!(behind(&key), ["engine"], "{key}");
+        }
         assert_eq!(behind("host.cpu.model"), Vec::<&str>::new());
+        assert_eq!(
+            behind("server.roles.router.server.facets.cpu_model"),
+            Vec::<&str>::new()
+        );
+    }
+
+    #[test]
+    fn commands_with_other_arguments_are_other_facets() {
+        let shown = |arguments: &[&str]| {
+            let mut flat = Facets::new();
+            flatten(
+                "command",
+                &serde_json::json!({"arguments": arguments}),
+                &mut flat,
+            );
+            flat.remove("command.arguments").expect("a list")
+        };
+        assert_eq!(shown(&["--x", "a", r#"{"b":1}"#]), r#"--x a {"b":1}"#);
+        assert_eq!(shown(&["--x", "a b"]), r#"--x "a b""#);
+        let lists: [&[&str]; 6] = [
+            &["--x", "a b"],
+            &["--x", "a", "b"],
+            &["--x", "\"a", "b\""],
+            &["--x", "\"a b\""],
+            &["--x", "", "a b"],
+            &["--x", "a\tb"],
+        ];
+        let all: BTreeSet<String> = lists.iter().map(|list| shown(list)).collect();
+        assert_eq!(all.len(), lists.len(), "{all:?}");
     }
 
     #[test]

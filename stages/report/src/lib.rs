@@ -32,6 +32,7 @@ mod pivot;
 mod ratios;
 mod reads;
 mod render;
+mod said;
 mod settings;
 mod setup;
 mod stage;

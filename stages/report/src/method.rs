@@ -14,7 +14,7 @@ use crate::format::format_value;
 
 /// Parameters that are reported elsewhere or do not affect what is sent.
 const ELSEWHERE: [&str; 10] = [
-    "arrival",
+    ARRIVAL,
     "api-key-env",
     "headers",
     "heartbeat",
@@ -41,7 +41,7 @@ pub(crate) fn loads(data: &Data) -> Result<Table, Miss> {
                 rows.push([input.stage.clone(), in_cell(setting), in_cell(&value)]);
             }
         };
-        say("arrival", arrivals(input));
+        say(ARRIVAL, arrivals(input));
         say("requests measured", measured(input));
         say(
             "warm-up requests",
@@ -103,8 +103,29 @@ pub(crate) fn loads(data: &Data) -> Result<Table, Miss> {
             rows.iter().map(|r| Some(r[i].clone())),
         )
     };
-    let table = Table::with_metadata((0..3).map(column).collect(), &[("keys", "stage,setting")]);
+    let scheduled = rows.iter().map(|[stage, setting, _]| {
+        let input = load_stages(data).find(|input| input.stage == *stage);
+        input
+            .filter(|_| setting == ARRIVAL)
+            .map(|input| planned(input).all(|cell| is_scheduled(&cell.parameters["arrival"])))
+    });
+    let scheduled = Column::boolean("scheduled", scheduled)
+        .describe("whether all arrivals have moments that do not depend on answers; null except for `arrival`");
+    let columns = (0..3).map(column).chain([scheduled]).collect();
+    let table = Table::with_metadata(columns, &[("keys", "stage,setting")]);
     Ok(table.map_err(|e| e.to_string())?)
+}
+
+/// The setting that says how requests arrive.
+const ARRIVAL: &str = "arrival";
+
+/// Whether requests arrive at declared rates, whatever the server does. A burst has no rate.
+fn is_scheduled(arrival: &Json) -> bool {
+    const BY_RATE: [&str; 6] = ["constant", "poisson", "gamma", "steps", "ramp", "trace"];
+    let way = arrival
+        .as_object()
+        .and_then(|settings| settings.keys().next());
+    way.is_some_and(|way| BY_RATE.contains(&way.as_str()))
 }
 
 /// A workload as sent by a stage.

@@ -11,6 +11,7 @@ use pipeline::suggest::{closest, did_you_mean, remedy};
 use crate::calls::{Argument, Call, calls};
 use crate::environment::FACETS;
 use crate::reads::reads;
+use crate::said::wrong_in_claim;
 use crate::settings::{OneOrMany, Parameters};
 use crate::setup::SETUP;
 
@@ -75,6 +76,7 @@ pub(crate) fn unknown(
         }
     }
     for claim in &parameters.claims {
+        problems.extend(wrong_in_claim(claim, stages, axes));
         let rules = serde_json::to_value(&claim.settings).unwrap_or_default();
         in_rules(study, &rules, &[], &mut |route, of_key, wrong| {
             let problem = Problem {

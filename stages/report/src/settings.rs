@@ -14,6 +14,7 @@ use self::figures::{check_figure, required_by_kind};
 use crate::claims::Claim;
 use crate::flaws::flaws;
 use crate::format::check_format;
+use crate::said::wrong_in_title;
 use crate::template::{Template, closure};
 
 /// The settings as written.
@@ -470,6 +471,12 @@ pub(crate) fn canonical(
         }
     }
     let claims = claims(settings.claims, library, &mut problems);
+    for (key, text) in library.texts() {
+        // A title of the report's own is checked where it is rendered.
+        if key != "title" || settings.title.is_none() {
+            problems.extend(wrong_in_title(key, &text));
+        }
+    }
     if !problems.is_empty() {
         return Err(problems);
     }

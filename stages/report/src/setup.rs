@@ -384,11 +384,12 @@ fn inherited(data: &Data, stage: &str) -> Result<BTreeSet<String>, Miss> {
     Ok(names.map(str::to_owned).collect())
 }
 
-/// Whether the name of a variable suggests that its value is a secret.
+/// Whether the name of a variable suggests that its value is a secret. A value that is not shown costs little, so any such word in
+/// the name counts.
 fn is_secret(name: &str) -> bool {
     const WORDS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
-    let name = name.to_ascii_uppercase();
-    WORDS.iter().any(|word| name.contains(word))
+    let upper = name.to_ascii_uppercase();
+    WORDS.iter().any(|word| upper.contains(word)) || pipeline::language::names_a_secret(name)
 }
 
 /// Returns the name of the engine that a cell's server runs; `None` for a cell that is no server.

@@ -1,6 +1,7 @@
 //! Sides of comparisons that were measured one after the other.
 
 use artifacts::Scalar;
+use artifacts::json::plain;
 use conditions::{FirstInEach, Order, Start};
 use pipeline::Coordinates;
 use pipeline::design::BLOCK;
@@ -90,11 +91,6 @@ pub(crate) fn out_of_turn(data: &Data, spec: &Json, load: &str) -> Result<Vec<St
 
 /// Returns the sides that tables of a study compare in cells of a load.
 fn compared(spec: &Json, load: &str) -> Vec<Sides> {
-    let text = |value: &Json| {
-        value
-            .as_str()
-            .map_or_else(|| value.to_string(), str::to_owned)
-    };
     let names = |value: &Json| -> Vec<String> {
         let names = value.as_array().into_iter().flatten();
         names.filter_map(Json::as_str).map(str::to_owned).collect()
@@ -116,7 +112,7 @@ fn compared(spec: &Json, load: &str) -> Vec<Sides> {
             };
             let sides = Sides {
                 axis: axis.to_owned(),
-                labels: [text(&pair["a"]), text(&pair["b"])],
+                labels: [plain(&pair["a"]), plain(&pair["b"])],
                 unit,
             };
             if !all.contains(&sides) {

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use artifacts::{Digest, Ratio, Scalar, Table};
+use artifacts::{Digest, Ratio, Scalar, Table, lock};
 use pipeline::place::{Condition, Coordinates, LabelKey};
 use pipeline::suggest::remedy;
 
-use crate::data::{Miss, lock};
+use crate::data::Miss;
 use crate::statement::Share;
 use crate::trace::TraceSource;
 
@@ -66,7 +66,7 @@ impl Opened {
     ) -> Self {
         let (mut columns, mut keys, mut says_keys) = (Vec::new(), Vec::new(), false);
         if let Some(first) = parts.first() {
-            columns.extend(first.coordinates.0.iter().map(|(axis, _)| axis.clone()));
+            columns.extend(first.coordinates.axes());
             columns.retain(|c| !first.content.has(c));
             keys.clone_from(&columns);
             columns.extend(first.content.names());

@@ -5,7 +5,7 @@ use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{
-    Interval, Sample, effective_size_of_quantile, effective_size_of_waves, in_groups,
+    Interval, Sample, effective_size_of_waves, effective_sizes_of_quantiles, in_groups,
     least_for_quantile, mid_ranks, quantile_interval_of,
 };
 
@@ -148,16 +148,17 @@ impl Distribution {
         let in_waves = dependence.waves.map(|length| {
             effective_size_of_waves(in_groups(&mid_ranks(values).ranks, length)).unwrap_or(1.0)
         });
-        let interval = |p: f64| {
-            let mut size = in_waves.unwrap_or(f64::INFINITY);
-            if dependence.queue {
-                size = size.min(effective_size_of_quantile(values, p).ok()?.size);
-            }
+        let in_queue = match dependence.queue {
+            true => effective_sizes_of_quantiles(values, QUANTILES.map(|(_, p)| p)),
+            false => [Some(f64::INFINITY); 4],
+        };
+        let interval = |at: usize| {
+            let size = in_queue[at]?.min(in_waves.unwrap_or(f64::INFINITY));
             let effective = size.floor() as usize;
-            let interval = quantile_interval_of(&sample, effective, p, LEVEL).ok()?;
+            let interval = quantile_interval_of(&sample, effective, QUANTILES[at].1, LEVEL).ok()?;
             Some(interval.interval)
         };
-        let intervals = QUANTILES.map(|(_, p)| interval(p));
+        let intervals = [0, 1, 2, 3].map(interval);
         Some(Self { sample, intervals })
     }
 
@@ -262,7 +263,15 @@ impl Summary {
                 self.rows
             )
         });
-        let lines: Vec<String> = lines.chain(lost).collect();
+        let mut lines: Vec<String> = lines.collect();
+        // Without intervals under open arrivals, more requests of the same queue may not be enough.
+        if !lines.is_empty() && self.closed != Some(true) {
+            lines.push(
+                "requests that wait in one queue count as fewer: compare launches, or send more requests"
+                    .to_owned(),
+            );
+        }
+        lines.extend(lost);
         (!lines.is_empty()).then(|| lines.join("; "))
     }
 }
@@ -482,7 +491,10 @@ impl TypedOperator for CellSummary {
         there are too few values to bound it, unless you set `quantiles: all`.\n\n\
         The interval of a quantile comes from order statistics (Conover 1999, section 3.2). It is valid for this \
         cell, not for other launches. Requests of a cell are not independent, so the interval uses their effective \
-        number. Under open arrivals, requests wait in one queue (Geyer, Statist. Sci. 7, 1992). In a closed loop, \
+        number. Under open arrivals, requests wait in one queue, and resemble those before them (Geyer, Statist. Sci. 7, 1992). \
+        The time for which they do, of the ranks and of the values above the quantile, counts with two standard errors more \
+        (Madras & Sokal, J. Stat. Phys. 50, 1988), because a cell with few long queues hardly shows how long queues last. \
+        In a closed loop, \
         requests in flight together share the server's batches, and count as n ÷ (1 + (m − 1)·ρ), with ρ the intraclass \
         correlation of the ranks in waves of m (Kish 1965). From ten waves on, waves that resemble their neighbours count as \
         fewer, by the autocorrelation of their means. If a file does not say which kind of load it was, the smaller of the \
@@ -599,3 +611,6 @@ pub(crate) fn per_token(ok: &[&Timing<'_>]) -> Option<Vec<f64>> {
 pub(crate) fn sample(values: impl Iterator<Item = f64>) -> Option<Sample> {
     Sample::new(values).ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! `changes`: how each phase changed from the one before.
 
+use artifacts::json::plain;
 use contract::Better;
 use pipeline::suggest::remedy;
 use pipeline::{Failure, Json, Problem};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::columns::Columns;
 use crate::frame::{Frame, Level, Spec, spans, text};
-use crate::operator::{Context, Draft, TypedOperator};
+use crate::operator::{Context, Draft, TypedOperator, unless};
 
 pub(crate) struct Changes;
 
@@ -121,14 +122,18 @@ impl TypedOperator for Changes {
                 draft.problem("order", "a change needs two phases or more"),
             ]);
         }
-        Ok(columns(&specs, given.better).specs())
+        let better = given.better.into_iter();
+        let wrong = better.flat_map(|better| {
+            let wrong = move |spec| draft.direction("better", better, spec);
+            specs.iter().flat_map(wrong)
+        });
+        unless(wrong.collect(), || columns(&specs, given.better).specs())
     }
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let from = context.table(&given.from)?;
         let phase = from.key_position(&given.phase, &given.from)?;
-        let label = |v: &Json| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
-        let order: Vec<String> = given.order.iter().map(label).collect();
+        let order: Vec<String> = given.order.iter().map(plain).collect();
         let mut present: Vec<String> = from.rows.iter().map(|r| r.key[phase].to_string()).collect();
         present.extend(from.missing.iter().flat_map(|m| {
             m.at.iter()

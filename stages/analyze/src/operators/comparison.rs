@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use artifacts::Scalar;
 use contract::Verdict;
-use pipeline::suggest::remedy;
+use pipeline::suggest::{remedy, share};
 use pipeline::{Failure, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -195,6 +195,13 @@ impl Terms {
             if !(*margin > 0.0 && margin.is_finite()) {
                 let message = "a margin must be a positive number";
                 problems.push(draft.settings.problem(&place, message));
+            } else if self.scale == Scale::Ratio && *margin >= 1.0 {
+                let message = "on the scale `ratio`, a margin is a share below 1";
+                let problem = draft.settings.problem(&place, message);
+                problems.push(Problem {
+                    hint: share(*margin),
+                    ..problem
+                });
             }
         }
         if problems.is_empty() {

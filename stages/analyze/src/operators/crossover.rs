@@ -248,6 +248,7 @@ impl TypedOperator for Crossover {
         let spec = draft.column(&given.from, &given.column)?;
         let unit = spec.unit.as_deref().unwrap_or_default();
         let mut problems = draft.shares(&[("alpha", given.alpha)]);
+        problems.extend(draft.direction("better", given.better, &spec));
         problems.extend(surroundings::problems(draft, &given.conditions_may_differ));
         unless(problems, || columns(given, unit).specs())
     }

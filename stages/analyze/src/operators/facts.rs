@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::Scalar;
+use artifacts::json::plain;
 use pipeline::suggest::remedy;
 use pipeline::{Failure, Json, Problem, Step};
 use schemars::JsonSchema;
@@ -63,16 +64,6 @@ fn scalar(value: &Json) -> Option<Scalar> {
     })
 }
 
-fn label(value: &Scalar) -> Json {
-    match value {
-        Scalar::Null => Json::Null,
-        Scalar::Bool(value) => (*value).into(),
-        Scalar::Int(value) => (*value).into(),
-        Scalar::Float(value) => (*value).into(),
-        Scalar::Text(text) => text.as_str().into(),
-    }
-}
-
 /// Returns the type of the column at a position: text where the values differ in type.
 fn kind(rows: &[(Json, Vec<Json>)], position: usize) -> Type {
     let values = || {
@@ -115,11 +106,7 @@ fn columns(given: &Parameters) -> Columns<'_, Vec<Json>> {
         };
         columns.push(spec, move |row: &Vec<Json>| match (&row[position], kind) {
             (Json::Null, _) => Scalar::Null,
-            (value, Type::Text) => Scalar::Text(
-                value
-                    .as_str()
-                    .map_or_else(|| value.to_string(), str::to_owned),
-            ),
+            (value, Type::Text) => Scalar::Text(plain(value)),
             (value, _) => scalar(value).unwrap_or(Scalar::Null),
         });
     }
@@ -233,7 +220,7 @@ impl TypedOperator for Facts {
                 .fields
                 .values()
                 .map(|path| field(source, path).cloned().unwrap_or(Json::Null));
-            (label(name), values.collect())
+            (Json::from(name), values.collect())
         };
         given.rows = labels.iter().zip(&sources).map(row).collect();
         Ok(columns(given).specs())

@@ -8,7 +8,7 @@ use statistics::student_critical;
 
 use crate::columns::Columns;
 use crate::frame::{Frame, Spec, spans};
-use crate::operator::{Context, Draft, TypedOperator, at};
+use crate::operator::{Context, Draft, TypedOperator, at, unless};
 use crate::operators::units::{LEVEL, interval_beside};
 
 pub(crate) struct Frontier;
@@ -134,7 +134,9 @@ impl TypedOperator for Frontier {
             let problem = draft.problem("y", "a frontier is of two columns");
             return Err(vec![problem.hint("name another column")]);
         }
-        Ok(columns(&specs[0], &specs[1]).specs())
+        let mut problems = draft.direction("x-better", given.x_better, &specs[0]);
+        problems.extend(draft.direction("y-better", given.y_better, &specs[1]));
+        unless(problems, || columns(&specs[0], &specs[1]).specs())
     }
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {

@@ -102,6 +102,8 @@ struct Attained {
     rows: usize,
     /// Those that the load abandoned on purpose.
     abandoned: usize,
+    /// The requests that were due and never sent, which have no row.
+    unsent: usize,
     ok: usize,
     met: usize,
     undefined: usize,
@@ -112,7 +114,7 @@ struct Attained {
 fn columns() -> Columns<'static, Attained> {
     let undefined = "of n_ok, those for which a bounded metric is undefined";
     let met = "of these, those that meet every bound";
-    let rate = "n_met ÷ (n_rows − n_abandoned); a failed request meets no bound";
+    let rate = "n_met ÷ (n_rows + n_unsent − n_abandoned); a request that failed or was never sent meets no bound";
     let throughput = "ok requests ÷ window, as in the cell summary";
     Columns::new()
         .with(
@@ -132,6 +134,14 @@ fn columns() -> Columns<'static, Attained> {
             |a| a.abandoned,
         )
         .with(
+            Spec::int(
+                "n_unsent",
+                "1",
+                "requests that were due and not sent before the duration ended, which have no row",
+            ),
+            |a| a.unsent,
+        )
+        .with(
             Spec::int("n_ok", "1", "measured requests of status ok"),
             |a| a.ok,
         )
@@ -140,7 +150,7 @@ fn columns() -> Columns<'static, Attained> {
         .with(
             Spec::float("slo_pass_rate", "1", rate).within(Bounds::Share),
             |a| {
-                let judged = a.rows - a.abandoned;
+                let judged = a.rows + a.unsent - a.abandoned;
                 (judged > 0).then(|| a.met as f64 / judged as f64)
             },
         )
@@ -162,9 +172,11 @@ impl TypedOperator for Goodput {
         "Requests per second that meet every bound of a named objective, and their share.";
     const SOURCE: &'static str = "\
         Every objective is a row, so you can compare several.\n\n\
-        A failed request does not meet an objective, so shedding load cannot raise the pass rate. A request for which \
+        A failed request does not meet an objective, so shedding load cannot raise the pass rate. Neither does a request \
+        that was due and never sent, because it waited in line until the duration ended. Where requests wait in line for \
+        `max-in-flight`, bound `ttft_scheduled_ms` and `e2e_scheduled_ms`: the others begin with the sending. A request for which \
         a bounded metric is undefined does not meet it either, unless the bound says `undefined-meets`. If no request \
-        failed, goodput = pass rate · request throughput.\n\n\
+        failed or was left unsent, goodput = pass rate · request throughput.\n\n\
         Requests that the load abandons by its setting `cancel` do not count as failures. They are not part of the pass rate \
         unless they had missed a bound by then.";
     const READS: Reads = Reads::Verified;
@@ -206,6 +218,9 @@ impl TypedOperator for Goodput {
             let ok: Vec<&Timing<'_>> = timings.iter().filter(|t| t.request.is_ok()).collect();
             let first = timings.iter().filter_map(|t| t.request.sent_ns).min();
             let last = timings.iter().filter_map(|t| t.request.done_ns).max();
+            let about = cell.cell.as_ref();
+            let unsent = about.and_then(|about| about.int("unsent_requests"));
+            let unsent = usize::try_from(unsent.unwrap_or(0)).unwrap_or(0);
             let window = first
                 .zip(last)
                 .map(|(a, b)| (b - a) as f64 / 1e9)
@@ -229,6 +244,7 @@ impl TypedOperator for Goodput {
                     bounds: bounds.join(" and "),
                     rows: timings.len(),
                     abandoned,
+                    unsent,
                     ok: ok.len(),
                     met,
                     undefined,

@@ -1,5 +1,6 @@
 //! `identity`: columns that must agree with each other by their definitions.
 
+use artifacts::json::plain;
 use pipeline::suggest::remedy;
 use pipeline::{Failure, Json, Problem, Step};
 use schemars::JsonSchema;
@@ -63,15 +64,9 @@ enum Relation {
 /// The tolerance for the rounding of the arithmetic itself.
 const SLACK: f64 = 1e-12;
 
-fn term(value: &Json) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
-}
-
 impl Law {
     fn formula(&self) -> String {
-        let list = |items: &[Json]| items.iter().map(term).collect::<Vec<_>>().join(" · ");
+        let list = |items: &[Json]| items.iter().map(plain).collect::<Vec<_>>().join(" · ");
         let sign = match self.relation {
             Relation::Equal => "=",
             Relation::AtLeast => "≥",

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::Scalar;
+use artifacts::json::plain;
+use contract::Better;
 use pipeline::suggest::remedy;
 use pipeline::{Coordinates, Failure, Json, Problem};
 use schemars::JsonSchema;
@@ -86,23 +88,25 @@ pub(crate) fn all_declared(
     .hint("name the axis in `over` to combine its rows, or in `by` to keep them separate"))
 }
 
-/// Checks what decides a contest: the column `from.1` of the table `from.0`, which is returned, and how close counts as
-/// a tie.
+/// Checks what decides a contest: the column `from.1` of the table `from.0`, which is returned, which of its values are
+/// better, and how close counts as a tie.
 ///
 /// # Errors
-/// Every problem found with the column; otherwise, what is wrong with the tie.
+/// Every problem found with the column; otherwise, what is wrong with the direction and the tie.
 pub(crate) fn contested(
     draft: &Draft<'_>,
     (from, column): (&str, &str),
-    tie_within: f64,
+    (better, tie_within): (Better, f64),
 ) -> Result<Spec, Vec<Problem>> {
     let spec = draft.column(from, column)?;
+    let mut problems = draft.direction("better", better, &spec);
     if !(0.0..1.0).contains(&tie_within) {
-        return Err(vec![
-            draft.problem("tie-within", "`tie-within` must be between 0 and 1"),
-        ]);
+        problems.push(draft.problem("tie-within", "`tie-within` must be between 0 and 1"));
     }
-    Ok(spec)
+    match problems.is_empty() {
+        true => Ok(spec),
+        false => Err(problems),
+    }
 }
 
 /// How the labels of two sides are written.
@@ -129,8 +133,7 @@ pub(crate) struct Sides {
 
 impl Sides {
     pub(crate) fn labels(&self) -> (String, String) {
-        let label = |v: &Json| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
-        (label(&self.a), label(&self.b))
+        (plain(&self.a), plain(&self.b))
     }
 
     /// Checks that both labels occur on the axis, including in missing cells.

@@ -92,7 +92,7 @@ impl TypedOperator for Ranking {
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (from, column) = (given.from.as_str(), given.column.as_str());
-        let spec = contested(draft, (from, column), given.tie_within)?;
+        let spec = contested(draft, (from, column), (given.better, given.tie_within))?;
         let mut problems = draft.shares(&[("alpha", given.alpha)]);
         problems.extend(surroundings::problems(draft, &given.conditions_may_differ));
         crate::operator::unless(problems, || columns(&spec, given).specs())

@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use artifacts::Scalar;
 use contract::in_order;
 use statistics::{
-    GROUPS_LEVEL, Group, LEAST_CLUSTERS, Refusal, Sample, UnitEffect, group_resemblance,
-    indirect_effect, neighbours, unit_effect,
+    GROUPS_LEVEL, Group, LEAST_CLUSTERS, Refusal, Resemblance, Sample, UnitEffect, group_effect,
+    group_resemblance, indirect_effect, neighbours, unit_effect,
 };
 
 use crate::operators::repeated::means_of_merged;
-use crate::operators::units::{Units, averaged, short};
+use crate::operators::units::{Units, averaged};
 
 /// A unit: its label, whose last part is that of the last unit axis, the side that it belongs to (0 or 1), and its value.
 pub(crate) struct Unit {
@@ -68,20 +68,20 @@ pub(crate) fn nested(groupings: &[Grouping]) -> Option<String> {
 }
 
 /// Units that are not independent, as far as their values show.
-pub(crate) struct Doubt {
-    /// What shows it.
-    reason: String,
-    how: How,
-}
+pub(crate) struct Doubt(How);
 
 enum How {
-    /// Units with the same label of the axis resemble each other.
-    Grouped(String, Vec<Group>),
+    /// Units resemble each other within these groups.
+    Grouped(Resemblance, Vec<Group>),
     /// Each unit resembles the one before it, on each side with this correlation.
-    InOrder([f64; 2]),
+    InOrder(Resemblance, [f64; 2]),
     /// Some units share a launch. The values of the launches: of pairs, or of each side.
     Shared(Vec<Vec<f64>>),
 }
+
+/// What shows that units share a launch.
+const COPIES: &str =
+    "units of one side have the same value to the last digit, as rows of one launch do";
 
 /// Returns that units share launches, as their values to the last digit show. `values` has what is averaged over units, for
 /// each side that is averaged by itself, and `sides` the values behind them.
@@ -93,43 +93,33 @@ pub(crate) fn shared(values: &[(Vec<f64>, Vec<Vec<f64>>)]) -> Option<Doubt> {
     means.iter().any(Option::is_some).then(|| {
         let launches = means.into_iter().zip(values);
         let launches = launches.map(|(means, (values, _))| means.unwrap_or_else(|| values.clone()));
-        Doubt {
-            reason:
-                "units of one side have the same value to the last digit, as rows of one launch do"
-                    .to_owned(),
-            how: How::Shared(launches.collect()),
-        }
+        Doubt(How::Shared(launches.collect()))
     })
 }
 
 impl Doubt {
     /// Explains why units cannot be judged as they are.
     pub(crate) fn refusal(&self) -> String {
-        match &self.how {
-            How::Grouped(axis, _) => format!(
-                "{}, so they are not independent: declare `unit: [{axis}]`",
-                self.reason
-            ),
+        match &self.0 {
+            How::Grouped(alike, _) => {
+                let axis = alike.axis();
+                format!("{alike}, so they are not independent: declare `unit: [{axis}]`")
+            }
             How::Shared(_) => format!(
-                "{}, so they are not independent: measure each side again in each unit",
-                self.reason
+                "{COPIES}, so they are not independent: measure each side again in each unit"
             ),
-            How::InOrder(_) => format!(
-                "{}, so they are not independent: measure further apart in time, or declare longer units, such as days",
-                self.reason
+            How::InOrder(alike, _) => format!(
+                "{alike}, so they are not independent: measure further apart in time, or declare longer units, such as days"
             ),
         }
     }
 
     /// Notes how the units were judged.
     pub(crate) fn note(&self) -> String {
-        match &self.how {
+        match &self.0 {
             How::Grouped(_, groups) if groups.len() < LEAST_CLUSTERS => self.refusal(),
-            How::Grouped(axis, _) => {
-                format!("{}, so the labels of `{axis}` are the units", self.reason)
-            }
-            How::InOrder(_) => format!("{}, so they count as fewer units", self.reason),
-            How::Shared(_) => format!("{}, so they count as one", self.reason),
+            How::Grouped(alike, _) | How::InOrder(alike, _) => alike.note(),
+            How::Shared(_) => format!("{COPIES}, so they count as one"),
         }
     }
 
@@ -138,8 +128,8 @@ impl Doubt {
     /// # Errors
     /// If the groups are too few to be the units.
     pub(crate) fn effect(&self, sides: &[UnitEffect]) -> Result<UnitEffect, String> {
-        match &self.how {
-            How::InOrder(rho) => {
+        match &self.0 {
+            How::InOrder(_, rho) => {
                 let sides: Vec<UnitEffect> = sides
                     .iter()
                     .zip(rho)
@@ -160,22 +150,8 @@ impl Doubt {
                     _ => effects[0],
                 })
             }
-            How::Grouped(_, groups) => {
-                let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-                let both = sides.len() == 2;
-                let effect = |(a, b): &Group| match both {
-                    true if a.is_empty() || b.is_empty() => None,
-                    true => Some(mean(a) - mean(b)),
-                    false => Some(mean(a)),
-                };
-                let effects: Vec<f64> = groups.iter().filter_map(effect).collect();
-                let few = |refusal: Refusal| format!("{}; there, {refusal}", self.refusal());
-                let (n, least) = (effects.len(), LEAST_CLUSTERS);
-                if n < least {
-                    return Err(few(Refusal::TooFewClusters { n, least }));
-                }
-                unit_effect(&effects).map_err(few)
-            }
+            How::Grouped(_, groups) => group_effect(groups)
+                .map_err(|refusal| format!("{}; there, {refusal}", self.refusal())),
         }
     }
 }
@@ -227,24 +203,10 @@ pub(crate) fn doubt(units: &Units, groupings: &[Grouping], values: &[Unit]) -> O
         }
         let groups: Vec<Group> = groups.into_values().collect();
         let p = group_resemblance(&groups).filter(|p| *p <= level)?;
-        let axis = &grouping.axis;
-        Some(Doubt {
-            reason: format!(
-                "units with the same `{axis}` resemble each other ({})",
-                shown(p)
-            ),
-            how: How::Grouped(axis.clone(), groups),
-        })
+        let alike = Resemblance::Grouped(grouping.axis.clone(), p);
+        Some(Doubt(How::Grouped(alike, groups)))
     });
     grouped.or_else(|| beside(units, values))
-}
-
-/// Writes a p value for people.
-fn shown(p: f64) -> String {
-    match p < 0.001 {
-        true => "p < 0.001".to_owned(),
-        false => format!("p = {}", short(p)),
-    }
 }
 
 /// Returns the values of units in the order of their labels, where the labels have one.
@@ -262,8 +224,6 @@ fn beside(units: &Units, values: &[Unit]) -> Option<Doubt> {
     };
     let side = |side: usize| ordered(values.iter().filter(|unit| unit.side == side));
     let (p, correlations) = neighbours([side(0), side(1)])?;
-    Some(Doubt {
-        reason: format!("each `{axis}` resembles the one before it ({})", shown(p)),
-        how: How::InOrder(correlations),
-    })
+    let alike = Resemblance::InOrder(axis.clone(), p);
+    Some(Doubt(How::InOrder(alike, correlations)))
 }

@@ -116,26 +116,19 @@ impl TypedOperator for Sql {
         let (settings, scope) = (draft.settings, draft.scope);
         let shapes = shapes(&given.query, scope);
         let checked = query::check(&given.query, &shapes).map_err(|error| {
-            let problem = match &error {
-                QueryError::NoTable(name) => no_table(name, given, draft),
+            let mut problem = settings.problem(&at("query"), error.to_string());
+            problem.hint = match &error {
                 QueryError::NoColumn(name) => {
-                    let hint = column_remedy(&contract::usual_name(name), query::columns(&shapes));
-                    Some(settings.problem(&at("query"), error.to_string()).hint(hint))
+                    let columns = query::columns(&shapes);
+                    Some(column_remedy(&contract::usual_name(name), columns))
                 }
-                QueryError::Sql(message, _) => reserved(message, &shapes)
-                    .map(|hint| settings.problem(&at("query"), error.to_string()).hint(hint)),
+                QueryError::Sql(message, _) => reserved(message, &shapes),
                 _ => None,
             };
-            let problem = problem.unwrap_or_else(|| {
-                let problem = settings.problem(&at("query"), error.to_string());
-                match (error.unknown_function(), query::idiom(&given.query, &error)) {
-                    (Some(name), _) => {
-                        problem.hint(remedy(name, "functions", QueryError::functions()))
-                    }
-                    (None, Some(hint)) => problem.hint(hint),
-                    (None, None) => problem,
-                }
-            });
+            problem.hint = problem.hint.or_else(|| query::hint(&given.query, &error));
+            if let QueryError::NoTable(name) = &error {
+                problem = no_table(name, given, draft).unwrap_or(problem);
+            }
             vec![match error.part(&given.query) {
                 Some(part) => problem.part(&given.query, part),
                 None => problem,

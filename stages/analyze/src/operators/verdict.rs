@@ -289,7 +289,7 @@ impl Case<'_> {
 
 #[cfg(test)]
 mod tests {
-    use statistics::{holm_decisions, unit_effect};
+    use statistics::{SharedTest, shared_decisions, unit_effect};
 
     use super::*;
 
@@ -314,19 +314,28 @@ mod tests {
         }
     }
 
+    /// Returns the decision on a test that shares its table with others.
+    fn decided(p: f64, others: &[f64], alpha: f64) -> HolmDecision {
+        let test = |p: &f64| SharedTest {
+            p: *p,
+            alpha,
+            table: 0,
+            part_of: None,
+            makes_up: false,
+        };
+        let tests: Vec<SharedTest> = [p].iter().chain(others).map(test).collect();
+        shared_decisions(&tests, 0).0[0]
+    }
+
     fn judged(effects: &[f64], margin: Option<f64>, family: &[f64]) -> (Verdict, String) {
         let effect = unit_effect(effects);
         let refusal = effect.as_ref().err().map(ToString::to_string);
         let p = effect.as_ref().ok().map(|e| e.p);
-        let tests: Vec<Option<f64>> = [p]
-            .into_iter()
-            .chain(family.iter().map(|p| Some(*p)))
-            .collect();
-        let decisions = holm_decisions(&tests, 0.05);
+        let decision = p.map(|p| decided(p, family, 0.05));
         let effect = effect.as_ref().map_err(|_| refusal.as_deref().unwrap());
         let case = Case {
             margin,
-            ..plain(effect, decisions[0])
+            ..plain(effect, decision)
         };
         let (verdict, reason) = case.judge();
         (verdict, reason.unwrap_or_default())
@@ -365,7 +374,7 @@ mod tests {
         let effect = unit_effect(&effects).unwrap();
         let case = Case {
             alpha: 1e-6,
-            ..plain(Ok(&effect), holm_decisions(&[Some(effect.p)], 1e-6)[0])
+            ..plain(Ok(&effect), Some(decided(effect.p, &[], 1e-6)))
         };
         let normality =
             "assumes normality: the exact sign-flip p of 20 units is never below 1.91e-6";
@@ -395,7 +404,7 @@ mod tests {
             let effect = unit_effect(&FIVE.map(|x| sign * x)).unwrap();
             let case = Case {
                 margin: Some(margin),
-                ..plain(Ok(&effect), holm_decisions(&[Some(effect.p)], 0.05)[0])
+                ..plain(Ok(&effect), Some(decided(effect.p, &[], 0.05)))
             };
             case.ends().unwrap()
         };

@@ -84,7 +84,7 @@ impl TypedOperator for Wins {
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (from, column) = (given.from.as_str(), given.column.as_str());
-        contested(draft, (from, column), given.tie_within)?;
+        contested(draft, (from, column), (given.better, given.tie_within))?;
         Ok(columns(given).specs())
     }
 

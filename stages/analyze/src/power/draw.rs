@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use artifacts::Scalar;
 use contract::Settings;
 use contract::uneven::quantile_of;
-use pipeline::{Json, Library, relative_half_width};
+use pipeline::relative_half_width;
+use pipeline::stage::NoLibrary;
 use statistics::{Normals, least_for_quantile, normal_quantile};
 
 use super::{LoadCell, LoadStage, Study};
@@ -52,19 +53,6 @@ pub(super) struct Made {
     objectives: Vec<String>,
 }
 
-/// An empty library: the canonical parameters already contain the definitions.
-struct NoLibrary;
-
-impl Library for NoLibrary {
-    fn find(&self, _: &str, _: &str) -> Option<Json> {
-        None
-    }
-
-    fn names(&self, _: &str) -> Vec<String> {
-        Vec::new()
-    }
-}
-
 /// Describes how the cells of a load stage become a table.
 pub(super) fn cells<'a>(study: &'a Study, step: &'a Planned) -> Result<Step<'a>, String> {
     let given = &step.parameters;
@@ -84,6 +72,7 @@ pub(super) fn cells<'a>(study: &'a Study, step: &'a Planned) -> Result<Step<'a>,
         broken: &[],
         later: &[],
         keys: &BTreeMap::new(),
+        // The canonical parameters already contain the definitions.
         library: &NoLibrary,
     };
     let plan = operator.plan(&settings, &scope);
@@ -204,7 +193,7 @@ impl<'a> Drawn<'a> {
                 let own = shared + study.cell_noise * normals.draw();
                 logs.push(figure_of(spec).unwrap_or(own));
             }
-            let key: Vec<Scalar> = cell.at.0.iter().map(|(_, label)| label.clone()).collect();
+            let key = cell.at.labels();
             if made.objectives.is_empty() {
                 let values = made.values(study, cell, &logs, normals);
                 rows.push(Row::new(key.clone(), values, Vec::new()));
@@ -215,12 +204,8 @@ impl<'a> Drawn<'a> {
                 rows.push(Row::new(key, values, Vec::new()));
             }
         }
-        let axes = load.cells.first().map(|cell| cell.at.0.iter());
-        let mut keys: Vec<String> = axes
-            .into_iter()
-            .flatten()
-            .map(|(axis, _)| axis.clone())
-            .collect();
+        let axes = load.cells.first().map(|cell| cell.at.axes());
+        let mut keys = axes.unwrap_or_default();
         keys.extend((!made.objectives.is_empty()).then(|| "objective".to_owned()));
         Frame {
             level: Level::Cell,

@@ -1,5 +1,7 @@
 //! Planning of settings: their errors, and the columns of the result.
 
+use pipeline::StageKind as _;
+
 use super::*;
 
 #[test]
@@ -144,4 +146,81 @@ fn an_axis_that_does_not_exist_is_a_failure_with_the_nearest_name() {
         "`reps` is not a key column of the table `cells`"
     );
     assert_eq!(problems[0].hint.as_deref(), Some("did you mean `rep`?"));
+}
+
+/// The message and the remedy of each problem.
+fn in_words(problems: &[Problem]) -> Vec<String> {
+    let words = |p: &Problem| format!("{} — {}", p.message, p.hint.as_deref().unwrap_or("-"));
+    problems.iter().map(words).collect()
+}
+
+#[test]
+fn a_margin_of_a_ratio_is_a_share() {
+    let margin = |margin: f64, scale: &str| {
+        canonical(&json!({
+            "cells": {"operator": "cell-summary"},
+            "compared": {"operator": "paired-comparison", "from": "cells", "scale": scale, "unit": ["rep"],
+                         "pair": {"axis": "configuration", "a": "batched", "b": "serial"},
+                         "columns": ["output_throughput"], "margin": {"output_throughput": margin}},
+        }))
+    };
+    let problems = margin(5.0, "ratio").unwrap_err();
+    assert_eq!(
+        in_words(&problems),
+        [
+            "on the scale `ratio`, a margin is a share below 1 — a share is at most 1: write 0.05 for 5 %"
+        ]
+    );
+    assert!(margin(0.05, "ratio").is_ok() && margin(5.0, "difference").is_ok());
+}
+
+#[test]
+fn what_is_known_to_be_worse_is_not_called_better() {
+    let better = |column: &str, better: &str| {
+        let ranked = json!({"operator": "ranking", "from": "cells", "among": "configuration", "unit": ["rep"],
+            "column": column, "better": better});
+        canonical(&json!({"cells": {"operator": "cell-summary"}, "ranked": ranked}))
+    };
+    let problems = better("output_throughput", "lower").unwrap_err();
+    assert_eq!(
+        in_words(&problems),
+        ["lower values of `output_throughput` are worse — write `better: higher`"]
+    );
+    assert!(better("ttft_ms_p50", "higher").is_err());
+    // Whether more tokens are better is not known.
+    assert!(better("output_tokens", "lower").is_ok() && better("ttft_ms_p50", "lower").is_ok());
+}
+
+#[test]
+fn sides_are_two_labels_of_their_axis() {
+    let axis = pipeline::KnownAxis {
+        name: "configuration".to_owned(),
+        labels: vec![Scalar::Text("batched".into()), Scalar::Int(8)],
+        left_out: vec![Scalar::Text("serial".into())],
+    };
+    let problems = |a: Json, b: Json| {
+        let parameters = json!({"tables": [
+            {"name": "cells", "operator": "cell-summary", "parameters": {}},
+            {"name": "compared", "operator": "paired-comparison", "parameters": {
+                "from": "cells", "pair": {"axis": "configuration", "a": a, "b": b}}},
+        ]});
+        let problems = Analyze.unknown_names(&parameters, &[], std::slice::from_ref(&axis));
+        in_words(&problems)
+    };
+    assert_eq!(problems(json!("batched"), json!(8)), Vec::<String>::new());
+    assert_eq!(
+        problems(json!("serial"), json!("batched")),
+        Vec::<String>::new()
+    );
+    let wrong = problems(json!("batched"), json!("base"));
+    assert_eq!(wrong.len(), 1);
+    assert!(
+        wrong[0].starts_with("`base` is not a label of the axis `configuration`"),
+        "{wrong:?}"
+    );
+    let same = problems(json!("serial"), json!("serial"));
+    assert!(
+        same.len() == 1 && same[0].starts_with("both sides are `serial`"),
+        "{same:?}"
+    );
 }

@@ -219,6 +219,20 @@ fn requests_abandoned_on_purpose_neither_meet_nor_miss_an_objective() {
 }
 
 #[test]
+fn requests_that_were_due_and_never_sent_meet_no_objective() {
+    let (_folder, store) = store();
+    let settings = json!({"slo": {"operator": "goodput", "objectives": [
+        {"name": "fast", "all": [{"metric": "ttft_ms", "at-most": 100.0}]},
+    ]}});
+    let rows = requests(20, 0, RequestStatus::Ok);
+    let about = vec![Column::int("unsent_requests", [Some(60)])];
+    let cell = one_cell(&store, &rows, Json::Null, about);
+    let slo = table(&analyze(&store, &cell, &settings).unwrap(), "slo");
+    assert_eq!(slo.int("n_unsent").unwrap(), [Some(60)]);
+    assert_eq!(slo.float("slo_pass_rate").unwrap(), [Some(0.25)]);
+}
+
+#[test]
 fn the_row_about_a_cell_says_whether_clients_sent_in_turn() {
     let (_folder, store) = store();
     let settings = json!({"cells": {"operator": "cell-summary"}});

@@ -3,6 +3,7 @@
 
 mod lexemes;
 mod names;
+mod numeral;
 mod places;
 mod words;
 
@@ -13,7 +14,8 @@ use crate::trace::{Entry, TraceSource, TracedSpan};
 use artifacts::Scalar;
 pub(crate) use lexemes::letter_runs;
 use lexemes::{Lexeme, Sort, lexemes};
-pub(crate) use names::{like_words, with_names};
+pub(crate) use names::{is_quantile, like_words, with_names};
+pub(crate) use numeral::{Numeral, numerals};
 
 pub(crate) use words::check_words;
 
@@ -66,8 +68,11 @@ pub(crate) fn check(markdown: &str, spans: &[TracedSpan], literals: &[Literal]) 
     let declared = occurrences(markdown, literals);
     let mut outcome = Outcome::default();
     let mut used = vec![false; declared.len()];
+    // The word for null is written by hand, so it is no value.
+    let values = spans.iter().filter(|s| s.entry.value != Scalar::Null);
+    let values: Vec<&TracedSpan> = values.collect();
     for lexeme in lexemes(markdown) {
-        let free = uncovered(markdown, &lexeme, spans);
+        let free = uncovered(markdown, &lexeme, &values);
         if free.is_empty() || free.iter().all(|r| inside(r, &exempt, lexeme.sort)) {
             continue;
         }
@@ -125,7 +130,7 @@ pub(crate) fn check(markdown: &str, spans: &[TracedSpan], literals: &[Literal]) 
 }
 
 /// The parts of a lexeme's numeric characters that no span covers.
-fn uncovered(markdown: &str, lexeme: &Lexeme, spans: &[TracedSpan]) -> Vec<Range<usize>> {
+fn uncovered(markdown: &str, lexeme: &Lexeme, spans: &[&TracedSpan]) -> Vec<Range<usize>> {
     let covered = |range: &Range<usize>| {
         let after = spans.partition_point(|s| s.bytes.end <= range.start);
         spans.get(after).is_some_and(|s| holds(&s.bytes, range))

@@ -82,7 +82,8 @@ fn quantiles(markdown: &str) -> impl Iterator<Item = &str> {
     names.into_iter()
 }
 
-fn is_quantile(word: &str) -> bool {
+/// Whether a word is the name of a quantile, such as `p95`.
+pub(crate) fn is_quantile(word: &str) -> bool {
     let Some(percent) = word.strip_prefix(['p', 'P']) else {
         return false;
     };

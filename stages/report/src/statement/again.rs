@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use artifacts::{Digest, Table};
+use artifacts::{Digest, Table, lock};
 use pipeline::place::{Condition, Coordinates};
 use serde::{Deserialize, Serialize};
 
 use super::bound::{rows, values};
 use super::judge::{judge_at, judge_claim};
 use super::rule::Rule;
-use crate::data::{Miss, lock};
+use crate::data::Miss;
 use crate::trace::TraceSource;
 use crate::view::{Opened, Part};
 

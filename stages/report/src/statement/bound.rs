@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use artifacts::{Column, Scalar, Table, TableError};
+use artifacts::{Column, Table, TableError};
 use minijinja::value::{Enumerator, Kwargs, Object, Value, from_args};
 use minijinja::{Environment, Error, State};
 use pipeline::stage::Json;
@@ -486,18 +486,8 @@ pub(crate) fn values(judgement: &Judgement) -> String {
     let pairs = judgement
         .values
         .iter()
-        .map(|(name, value, _)| ((*name).to_owned(), json(value)));
+        .map(|(name, value, _)| ((*name).to_owned(), Json::from(value)));
     Json::Object(pairs.collect()).to_string()
-}
-
-fn json(value: &Scalar) -> Json {
-    match value {
-        Scalar::Null => Json::Null,
-        Scalar::Bool(v) => Json::from(*v),
-        Scalar::Int(v) => Json::from(*v),
-        Scalar::Float(v) => Json::from(*v),
-        Scalar::Text(v) => Json::from(v.as_str()),
-    }
 }
 
 /// Returns the rows that contradict a statement as JSON: `[["b3:…", 3], …]`.

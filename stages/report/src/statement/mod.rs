@@ -46,4 +46,5 @@ pub(crate) use levels::restricted;
 pub(crate) use licence::{FREE, allows, checked, is_checked_before_number};
 pub(crate) use predicate::Truth;
 pub use rule::Rule;
+pub(crate) use rule::RuleKind;
 pub(crate) use share::{Share, claimed_alternatives};

@@ -172,6 +172,8 @@ impl Predicate {
         let mut parser = Parser {
             tokens: tokens(text)?,
             at: 0,
+            depth: 0,
+            joined: 0,
             text,
         };
         let parsed = parser.either()?;
@@ -352,6 +354,8 @@ impl Comparison {
             (Scalar::Null, _) | (_, Scalar::Null) => return Ok(Truth::Unknown),
             (Scalar::Text(a), Scalar::Text(b)) => a.cmp(b),
             (Scalar::Bool(a), Scalar::Bool(b)) => a.cmp(b),
+            // As doubles, large integers would be rounded.
+            (Scalar::Int(a), Scalar::Int(b)) => a.cmp(b),
             _ => match (a.as_f64(), b.as_f64()) {
                 (Some(a), Some(b)) => match a.partial_cmp(&b) {
                     Some(order) => order,
@@ -366,9 +370,19 @@ impl Comparison {
     }
 }
 
+/// The most parentheses, and words `not`, that may be open at once: each takes a part of the stack.
+const DEEPEST: usize = 200;
+
+/// The most words `and` and `or` of a predicate: each takes a part of the stack when rows are judged.
+const MOST_JOINED: usize = 1_000;
+
 struct Parser<'a> {
     tokens: Vec<(usize, Token)>,
     at: usize,
+    /// The parentheses and words `not` that are open.
+    depth: usize,
+    /// The words `and` and `or` read so far.
+    joined: usize,
     text: &'a str,
 }
 
@@ -385,13 +399,39 @@ impl Parser<'_> {
         is_next
     }
 
+    /// Parses what a parenthesis or `not` opens.
+    fn inner(
+        &mut self,
+        parse: fn(&mut Self) -> Result<Predicate, PredicateError>,
+    ) -> Result<Predicate, PredicateError> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(self.wrong(format!("more than {DEEPEST} parts lie within each other")));
+        }
+        let inner = parse(self)?;
+        self.depth -= 1;
+        Ok(inner)
+    }
+
     fn word(&mut self, wanted: &str) -> bool {
         self.eat(&Token::Word(wanted.to_owned()))
     }
 
+    /// Reads a word that joins two parts.
+    fn joins(&mut self, word: &str) -> Result<bool, PredicateError> {
+        let joins = self.word(word);
+        self.joined += usize::from(joins);
+        match self.joined > MOST_JOINED {
+            true => Err(self.wrong(format!(
+                "more than {MOST_JOINED} parts are joined; `in [A, B]` takes any number of values"
+            ))),
+            false => Ok(joins),
+        }
+    }
+
     fn either(&mut self) -> Result<Predicate, PredicateError> {
         let mut left = self.both()?;
-        while self.word("or") {
+        while self.joins("or")? {
             left = Predicate::Either(Box::new(left), Box::new(self.both()?));
         }
         Ok(left)
@@ -399,7 +439,7 @@ impl Parser<'_> {
 
     fn both(&mut self) -> Result<Predicate, PredicateError> {
         let mut left = self.not()?;
-        while self.word("and") {
+        while self.joins("and")? {
             left = Predicate::Both(Box::new(left), Box::new(self.not()?));
         }
         Ok(left)
@@ -407,14 +447,14 @@ impl Parser<'_> {
 
     fn not(&mut self) -> Result<Predicate, PredicateError> {
         if self.word("not") {
-            return Ok(Predicate::Not(Box::new(self.not()?)));
+            return Ok(Predicate::Not(Box::new(self.inner(Self::not)?)));
         }
         self.test()
     }
 
     fn test(&mut self) -> Result<Predicate, PredicateError> {
         if self.eat(&Token::Sign("(")) {
-            let inner = self.either()?;
+            let inner = self.inner(Self::either)?;
             if !self.eat(&Token::Sign(")")) {
                 return Err(self.wrong("a `)` is missing"));
             }
@@ -588,6 +628,37 @@ mod tests {
                 matches!(&error, PredicateError::Syntax { character, .. } if *character == at),
                 "{text}: {error}"
             );
+        }
+    }
+
+    #[test]
+    fn large_integers_are_compared_without_rounding() {
+        let value = |_: &str| -> Result<Scalar, Miss> { Ok(Scalar::Int(9_007_199_254_740_993)) };
+        let truth = |text: &str| Predicate::parse(text).unwrap().holds(&value).unwrap();
+        assert_eq!(truth("x = 9007199254740993"), Truth::Yes);
+        assert_eq!(truth("x = 9007199254740992"), Truth::No);
+        assert_eq!(truth("x > 9007199254740992"), Truth::Yes);
+        assert_eq!(truth("x in [9007199254740992]"), Truth::No);
+    }
+
+    #[test]
+    fn deep_predicates_are_refused() {
+        for (open, close) in [("(", ")"), ("not ", "")] {
+            let nested = |depth: usize| {
+                let text = format!("{}n = 8{}", open.repeat(depth), close.repeat(depth));
+                Predicate::parse(&text)
+            };
+            assert!(nested(DEEPEST).is_ok());
+            for depth in [DEEPEST + 1, 60_000] {
+                let error = nested(depth).unwrap_err().to_string();
+                assert!(error.ends_with("more than 200 parts lie within each other"));
+            }
+        }
+        for join in [" and ", " or "] {
+            let parts = |count: usize| Predicate::parse(&vec!["n = 8"; count].join(join));
+            assert!(parts(MOST_JOINED + 1).is_ok());
+            let error = parts(60_000).unwrap_err().to_string();
+            assert!(error.contains("more than 1000 parts are joined"), "{error}");
         }
     }
 

@@ -67,6 +67,7 @@ pub(super) fn not_worse(r: &NotWorse, view: &View) -> Result<Judgement, Miss> {
     view.table.require(column)?;
     let (mut against, mut open) = (Vec::new(), Vec::new());
     for row in 0..view.rows.len() {
+        refuse_worse(view, row, r.better)?;
         match view.get(row, column)? {
             Scalar::Bool(true) => {}
             Scalar::Bool(false) => against.push(row),
@@ -130,6 +131,26 @@ pub(super) fn not_worse(r: &NotWorse, view: &View) -> Result<Judgement, Miss> {
         ),
     };
     Ok(Judgement::new(view, Truth::of(against.is_empty()), against, reason).counted(count))
+}
+
+/// Refuses a rule that calls those values of a row's metric better that are known to be worse: it would license the opposite.
+fn refuse_worse(view: &View, row: usize, better: Better) -> Result<(), Miss> {
+    let text = |column: &str| match view.value(row, column) {
+        Some(Scalar::Text(text)) => Some(text),
+        _ => None,
+    };
+    let Some(metric) = text("metric") else {
+        return Ok(());
+    };
+    match Better::of(&metric, text("unit").as_deref()) {
+        Some(declared) if declared != better => Err(Miss::Wrong(format!(
+            "`not-worse` says `better: {}`, but {} values of `{metric}` are better; write `better: {}`",
+            better.word(),
+            declared.word(),
+            declared.word()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the end of the margin on the side that is worse, on the scale of the effect, and the sign of that scale. A margin

@@ -153,12 +153,22 @@ fn the_records_show_whether_a_claim_came_before_the_measurements() {
     };
     let spec = json!({"claims": {"a": claims[0].1}});
     let digest = pipeline::claims_digests(&spec)["a"].to_string();
-    let with = json!({"claims": {"a": digest}});
+    let tests = pipeline::tests_digests(&spec)["a"].to_string();
+    let words = json!({"claims": {"a": digest}});
+    let with = json!({"claims": {"a": digest}, "claim_tests": {"a": tests}});
     let other = json!({"claims": {"a": "b3:0000"}});
     assert_eq!(
         message(&[with.clone(), with.clone()]),
         "before all measurements (2 of 2)\n"
     );
+    let margin_changed = json!({"claims": {"a": digest}, "claim_tests": {"a": "b3:0000"}});
+    for record in [words, margin_changed] {
+        assert_eq!(
+            message(&[with.clone(), record]),
+            "before all measurements in these words; the records do not show it for the margin, the level and the other \
+             settings of its tests (2 of 2)\n"
+        );
+    }
     assert_eq!(
         message(&[with, other.clone()]),
         "before some of the measurements (1 of 2)\n"

@@ -351,3 +351,55 @@ fn the_summary_names_the_first_of_a_ranking_and_whom_it_is_not_told_apart_from()
     }
     assert!(!summary.contains("highest measured"), "{summary}");
 }
+
+#[test]
+fn only_arrivals_at_declared_rates_are_said_to_follow_a_schedule() {
+    let schedule = "Requests arrived on a schedule";
+    let summary = |arrivals: [Value; 2]| {
+        let mut lab = lab();
+        let load = lab.inputs.iter_mut().find(|i| i.kind == "load").unwrap();
+        for (cell, arrival) in load.cells.iter_mut().zip(arrivals) {
+            cell.parameters = json!({"arrival": arrival});
+        }
+        let columns = vec![
+            Column::int("rep", [Some(1), Some(2)]),
+            Column::float("output_throughput", [Some(8.0), Some(9.0)]).unit("tok/s"),
+            Column::float("ttft_ms_p50", [Some(5.0), Some(6.0)]).unit("ms"),
+        ];
+        let table = Table::with_metadata(columns, &[("keys", "rep")]).unwrap();
+        let artifact = store_table(&lab.store, &table);
+        let results = lab.inputs.iter_mut().find(|i| i.kind == "analyze").unwrap();
+        results.cells[0]
+            .outputs
+            .insert("cells".to_owned(), artifact);
+        let done = lab.render(&json!({}), &shipped());
+        let text = markdown(&done.map_err(|f| f.reason).unwrap());
+        text.split_once("## Method").unwrap().0.to_owned()
+    };
+    let by_rate = [
+        json!({"constant": {"rate": 5}}),
+        json!({"poisson": {"rate": 5}}),
+        json!({"gamma": {"rate": 5, "burstiness": 0.5}}),
+        json!({"steps": {"rates": [1, 2], "each": "10 s"}}),
+        json!({"ramp": {"from": 1, "to": 2, "over": "10 s"}}),
+        json!({"trace": {"file": "trace.csv"}}),
+    ];
+    for arrival in by_rate {
+        let text = summary([arrival.clone(), arrival.clone()]);
+        assert!(text.contains(schedule), "{arrival}: {text}");
+        let text = summary([arrival.clone(), json!({"closed-loop": {"clients": 2}})]);
+        assert!(!text.contains(schedule), "{arrival}: {text}");
+    }
+    for arrival in [
+        json!("sequential"),
+        json!("burst"),
+        json!({"closed-loop": {"clients": 2, "think-time": "1 s"}}),
+    ] {
+        let text = summary([arrival.clone(), arrival.clone()]);
+        assert!(!text.contains(schedule), "{arrival}: {text}");
+        assert!(
+            text.contains("highest measured output throughput"),
+            "{text}"
+        );
+    }
+}

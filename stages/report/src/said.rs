@@ -1,0 +1,374 @@
+//! What the sentences of the experiment file may say: the report prints them as the study's own words, so their numbers and
+//! words are checked while planning.
+
+use std::ops::Range;
+
+use artifacts::Scalar;
+use pipeline::stage::{Json, KnownAxis, KnownStage, Problem, Step};
+
+use crate::check::{Numeral, is_quantile, numerals};
+use crate::claims::Claim;
+use crate::settings::Named;
+use crate::statement::{FREE, Rule, RuleKind, allows, checked, is_checked_before_number};
+
+const NUMBER: &str = "a number that is neither in the claim's rule nor a label of an axis";
+const WORD: &str = "the claim's rule does not check this word";
+const BY_RULE: &str = "let the rule test it, or leave it out: the report prints the sentence if the rule holds, and looks up \
+                       every other number";
+const IN_TITLE: &str =
+    "a title and a question do not say what was found: leave it out, or declare a claim";
+
+/// Reports the numbers and the words of the sentences of a claim that its rules do not support.
+pub(crate) fn wrong_in_claim(
+    claim: &Named<Claim>,
+    stages: &[KnownStage],
+    axes: &[KnownAxis],
+) -> Vec<Problem> {
+    let settings = &claim.settings;
+    let own = (
+        vec![Step::Key("says".to_owned())],
+        &settings.says,
+        &settings.rule,
+    );
+    let narrower = settings.narrower.iter().enumerate().map(|(i, narrower)| {
+        let route = [
+            Step::Key("narrower".to_owned()),
+            Step::Index(i),
+            Step::Key("says".to_owned()),
+        ];
+        (route.to_vec(), &narrower.says, &narrower.rule)
+    });
+    let mut problems = Vec::new();
+    for (route, says, rule) in std::iter::once(own).chain(narrower) {
+        let allowed = Allowed::of(rule, stages, axes);
+        let numbers = allowed.wrong(says).into_iter().map(|part| (part, NUMBER));
+        let words = wrong_words(says, rule).into_iter().map(|part| (part, WORD));
+        problems.extend(numbers.chain(words).map(|(part, message)| {
+            let message = format!("`{}`: {message}", &says[part.clone()]);
+            let problem = Problem {
+                route: route.clone(),
+                ..Problem::at(&[], message)
+            };
+            problem
+                .hint(BY_RULE)
+                .part(says, part)
+                .in_definition("claims", &claim.name)
+        }));
+    }
+    problems
+}
+
+/// Reports what a title or a question of the experiment says of results. A sentence that asks says nothing.
+pub(crate) fn wrong_in_title(key: &str, text: &str) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut start = 0;
+    for sentence in text.split_inclusive(['.', '?', '!']) {
+        let at = start;
+        start += sentence.len();
+        if asks(sentence) {
+            continue;
+        }
+        let effects = numerals(sentence).into_iter();
+        let effects = effects.filter(|numeral| numeral.is_effect(sentence));
+        let effects = effects.map(|numeral| numeral.range);
+        let words = checked(sentence).into_iter();
+        let words = words.filter(|(_, word)| FREE.contains(word));
+        for part in effects.chain(words.map(|(range, _)| range)) {
+            let part = at + part.start..at + part.end;
+            let message = format!("the {key} says `{}`, without a rule", &text[part]);
+            problems.push(Problem::at(&[], message).hint(IN_TITLE));
+        }
+    }
+    problems
+}
+
+/// Whether a sentence asks, directly or not: `Whether a release is slower`.
+fn asks(sentence: &str) -> bool {
+    const ASKING: [&str; 8] = [
+        "how", "what", "when", "where", "whether", "which", "who", "why",
+    ];
+    let first = sentence.split_whitespace().next().unwrap_or_default();
+    sentence.ends_with('?') || ASKING.contains(&first.to_lowercase().as_str())
+}
+
+/// The numbers and names that a sentence may contain.
+#[derive(Default)]
+struct Allowed {
+    /// The numbers of the rule, and the margins of its tables. Only these may be effects.
+    tested: Vec<f64>,
+    /// The other numbers: of the settings of the tables, of labels, and how many labels an axis has.
+    counted: Vec<f64>,
+    names: Vec<String>,
+}
+
+impl Allowed {
+    /// Collects the numbers of a rule and of the tables that it reads, among them margins, and the labels of axes with their
+    /// counts.
+    fn of(rule: &Rule, stages: &[KnownStage], axes: &[KnownAxis]) -> Self {
+        let mut allowed = Self::default();
+        let in_rule = allowed.numbers(&serde_json::to_value(rule).unwrap_or_default());
+        allowed.tested.extend(in_rule);
+        let mut rules = vec![rule];
+        while let Some(rule) = rules.pop() {
+            match rule {
+                Rule::AllOf(parts) | Rule::AnyOf(parts) => rules.extend(parts),
+                _ => {
+                    let table = rule.place().map(|(table, _)| table).unwrap_or_default();
+                    allowed.add_settings(table, stages);
+                }
+            }
+        }
+        for axis in axes {
+            let labels = || axis.labels.iter().chain(&axis.left_out);
+            let counts = [axis.labels.len(), labels().count()];
+            allowed.counted.extend(counts.map(|count| count as f64));
+            for label in labels() {
+                let numbers = match label {
+                    Scalar::Text(text) => allowed.in_text(text),
+                    label => label.as_f64().into_iter().collect(),
+                };
+                allowed.counted.extend(numbers);
+            }
+        }
+        allowed
+    }
+
+    /// Adds the numbers of the settings of a table, such as its margins.
+    fn add_settings(&mut self, table: &str, stages: &[KnownStage]) {
+        let Some((stage, output)) = table.split_once('.') else {
+            return;
+        };
+        let named = stages.iter().filter(|one| one.stage == stage);
+        for parameters in named.flat_map(|one| &one.parameters) {
+            let tables = parameters["tables"].as_array().into_iter().flatten();
+            for table in tables.filter(|table| table["name"] == output) {
+                let margins = self.numbers(&table["parameters"]["margin"]);
+                self.tested.extend(margins);
+                let others = self.numbers(&table["parameters"]);
+                self.counted.extend(others);
+            }
+        }
+    }
+
+    /// Returns the numbers of a value, and adds its texts as names.
+    fn numbers(&mut self, value: &Json) -> Vec<f64> {
+        match value {
+            Json::Number(number) => number.as_f64().into_iter().collect(),
+            Json::String(text) => self.in_text(text),
+            Json::Array(items) => items.iter().flat_map(|item| self.numbers(item)).collect(),
+            Json::Object(fields) => fields
+                .values()
+                .flat_map(|field| self.numbers(field))
+                .collect(),
+            Json::Null | Json::Bool(_) => Vec::new(),
+        }
+    }
+
+    /// Adds a text as a name, and returns its numbers. Of the quantile in `ttft_ms_p90`, these are 90 and 0.9.
+    fn in_text(&mut self, text: &str) -> Vec<f64> {
+        self.names.push(text.to_owned());
+        let own = numerals(text)
+            .into_iter()
+            .filter_map(|numeral| numeral.value);
+        let words = text.split(|c: char| !c.is_alphanumeric());
+        let percents = words.filter(|word| is_quantile(word));
+        let percents = percents.filter_map(|word| word[1..].parse::<f64>().ok());
+        own.chain(percents.flat_map(|p| [p, p / 100.0])).collect()
+    }
+
+    /// Returns the numerals of a sentence that it may not contain.
+    fn wrong(&self, says: &str) -> Vec<Range<usize>> {
+        let is_named = |range: &Range<usize>| {
+            let named = self.names.iter().filter(|name| !name.is_empty());
+            named
+                .flat_map(|name| says.match_indices(name.as_str()))
+                .any(|(at, name)| at <= range.start && range.end <= at + name.len())
+        };
+        let all = numerals(says);
+        // `nine of ten` is a share of both.
+        let is_share = |i: usize| {
+            let pair = |i: usize| {
+                let (a, b) = (all.get(i)?, all.get(i + 1)?);
+                let of_each = says[a.range.end..b.range.start].contains(" of ");
+                let share = a.value? / b.value?;
+                Some(of_each && has(&self.tested, share))
+            };
+            pair(i) == Some(true) || i.checked_sub(1).and_then(pair) == Some(true)
+        };
+        let wrong = all.iter().enumerate().filter(|(i, numeral)| {
+            let is_number = numeral
+                .value
+                .is_some_and(|value| self.allows(value, numeral, says));
+            !(numeral.is_name(says) || is_number || is_named(&numeral.range) || is_share(*i))
+        });
+        wrong.map(|(_, numeral)| numeral.range.clone()).collect()
+    }
+
+    fn allows(&self, value: f64, numeral: &Numeral, says: &str) -> bool {
+        let is_tested = |value: f64| has(&self.tested, value);
+        if numeral.is_percent(says) {
+            let share = value / 100.0;
+            return [value, share, 1.0 + share, 1.0 - share]
+                .into_iter()
+                .any(is_tested);
+        }
+        if numeral.is_effect(says) {
+            return is_tested(value);
+        }
+        // Seconds and minutes of a bound in ms.
+        let times = [1.0, 1e3, 6e4, 1e-3].map(|factor| value * factor);
+        is_tested(value)
+            || has(&self.counted, value)
+            || (numeral.is_time(says) && times.into_iter().any(is_tested))
+    }
+}
+
+/// Whether a number is one of several, apart from rounding.
+fn has(numbers: &[f64], value: f64) -> bool {
+    let same = |number: &f64| (number - value).abs() <= 1e-9 * value.abs().max(number.abs());
+    numbers.iter().any(same)
+}
+
+/// Returns the words of a sentence that no part of its rule allows. A predicate over all rows may say anything of them.
+fn wrong_words(says: &str, rule: &Rule) -> Vec<Range<usize>> {
+    let mut kinds = Vec::new();
+    let mut rules = vec![rule];
+    while let Some(rule) = rules.pop() {
+        match rule {
+            Rule::AllOf(parts) | Rule::AnyOf(parts) => rules.extend(parts),
+            _ => kinds.push(rule.kind()),
+        }
+    }
+    let free = [RuleKind::Every, RuleKind::NoRow, RuleKind::Holds];
+    if kinds.iter().any(|kind| free.contains(kind)) {
+        return Vec::new();
+    }
+    let words = checked(says).into_iter();
+    let wrong = words.filter(|(_, word)| {
+        !is_checked_before_number(word) && !kinds.iter().any(|kind| allows(*kind, word))
+    });
+    wrong.map(|(range, _)| range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pipeline::stage::KnownTable;
+    use serde_json::json;
+
+    use super::*;
+
+    /// The parts of a claim's sentence that are refused. Its table has a margin of 5 %, and the axes have 1, 2, 4 clients and
+    /// five workloads.
+    fn refused(says: &str, rule: &Json) -> Vec<String> {
+        let claim = Named {
+            name: "c".to_owned(),
+            settings: serde_json::from_value(json!({"says": says, "rule": rule})).unwrap(),
+        };
+        let stages = [KnownStage {
+            stage: "results".to_owned(),
+            tables: Some(vec![KnownTable {
+                name: "comparison".to_owned(),
+                columns: None,
+                axes: Vec::new(),
+            }]),
+            parameters: vec![json!({"tables": [
+                {"name": "comparison", "parameters": {"margin": {"output_throughput": 0.05}, "alpha": 0.1}},
+            ]})],
+        }];
+        let axis = |name: &str, labels: Vec<Scalar>| KnownAxis {
+            name: name.to_owned(),
+            labels,
+            left_out: Vec::new(),
+        };
+        let text = |label: &str| Scalar::Text(label.to_owned());
+        let axes = [
+            axis("clients", [1, 2, 4].map(Scalar::Int).to_vec()),
+            axis(
+                "workload",
+                ["a", "b", "c", "balanced_2k", "e"].map(text).to_vec(),
+            ),
+        ];
+        let problems = wrong_in_claim(&claim, &stages, &axes).into_iter();
+        let part = |problem: Problem| {
+            let part = problem.part.unwrap().1;
+            says[part].to_owned()
+        };
+        problems.map(part).collect()
+    }
+
+    #[test]
+    fn a_claim_says_only_numbers_of_its_rule_and_labels() {
+        let table = "results.comparison";
+        let different = json!({"different": {"table": table, "side": "greater"}});
+        let exactly =
+            json!({"exactly": {"table": table, "that": "verdict = 'different'", "count": 3}});
+        let bound = json!({"every": {"table": table, "that": "e2e_latency_ms_p90 < 700"}});
+        let effect = json!({"every": {"table": table, "that": "effect > 1.25"}});
+        let none: [&str; 0] = [];
+        for (says, rule, wrong) in [
+            (
+                "Four clients deliver 400 % more throughput than one.",
+                &different,
+                &["400"][..],
+            ),
+            (
+                "Four clients deliver 4x as much as one.",
+                &different,
+                &["4x"],
+            ),
+            ("Two clients are twice as fast.", &different, &["twice"]),
+            (
+                "Four clients deliver more than one, on an A100 with vLLM 0.10.2.",
+                &different,
+                &none,
+            ),
+            ("On balanced_2k they agree within 5 %.", &different, &none),
+            (
+                "On balanced_2k they agree within 10 %.",
+                &different,
+                &["10"],
+            ),
+            ("They differ on three of five workloads.", &exactly, &none),
+            ("They differ on seven workloads.", &exactly, &["seven"]),
+            ("Nine requests of ten end within 700 ms.", &bound, &none),
+            ("Nine of ten requests end within 0.7 s, p90.", &bound, &none),
+            ("Nine of ten requests end within 600 ms.", &bound, &["600"]),
+            ("They are 25 % higher.", &effect, &none),
+            ("They are 30 % higher.", &effect, &["30"]),
+        ] {
+            assert_eq!(refused(says, rule), wrong, "{says}");
+        }
+    }
+
+    #[test]
+    fn a_claim_says_only_words_that_its_rule_checks() {
+        let table = "results.comparison";
+        let least = json!({"at-least": {"table": table, "that": "effect > 1", "count": 2}});
+        assert_eq!(refused("All of them are faster.", &least), ["All"]);
+        assert_eq!(refused("Most of them are faster.", &least), [""; 0]);
+        let every = json!({"every": {"table": table, "that": "effect > 1"}});
+        assert_eq!(refused("It never falls below one.", &every), [""; 0]);
+    }
+
+    #[test]
+    fn a_title_says_nothing_of_results() {
+        for (text, count) in [
+            ("Shared prefix is 2x faster", 2),
+            ("Batching doubles the throughput", 1),
+            ("A prefix cache saves 30 %", 1),
+            ("Is a shared prefix 2x faster?", 0),
+            ("Whether a release is slower", 0),
+            (
+                "vLLM 0.10.2 against SGLang 0.5.12.post1 on one A100 80GB PCIe",
+                0,
+            ),
+            ("Four engines, six models, one tokenizer each", 0),
+            (
+                "A server waits 50 ms. Does it wait longer, and which is better?",
+                0,
+            ),
+        ] {
+            assert_eq!(wrong_in_title("title", text).len(), count, "{text}");
+        }
+    }
+}
