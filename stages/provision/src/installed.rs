@@ -2,8 +2,8 @@
 //!
 //! The program's own bytes and those of its shared libraries are part of the key. For a script, its interpreter and the
 //! distributions beside it are also part of the key, because a launcher of a few lines starts whatever is
-//! installed there. The same holds for the values of inherited variables. Files that these values
-//! name are not followed, so files that a program reads itself are not covered.
+//! installed there. The same holds for the files that the definition names in arguments and variables, and for the values of
+//! inherited variables. Files that these values name are not followed, so files that a program reads itself are not covered.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use artifacts::Digest;
 use engines::{Engine, Program};
+use pipeline::executable::find;
 use pipeline::version_manager::{of_version_manager, selection};
 use pipeline::{Failure, Json};
 use serde_json::json;
@@ -24,9 +25,9 @@ use crate::surroundings::Brought;
 /// The most bytes of a script's first line.
 const LINE: u64 = 4096;
 
-/// Returns what identifies the program of an engine and the values that it inherits, with those by which the user chooses a
+/// Returns what identifies the program of an engine, the files that its definition names and the values that it inherits, with those by which the user chooses a
 /// version if the program is the script of a version manager. Empty for an
-/// engine that is not installed by the user and inherits nothing. A program that comes in an
+/// engine that is not installed by the user, names no file and inherits nothing. A program that comes in an
 /// environment of the study (`brought`) is identified by that environment, which also excludes some
 /// variables.
 ///
@@ -51,6 +52,14 @@ pub(crate) fn facets(
         && !matches!(engine.launch.program, Program::Python(_))
     {
         facets.insert("program".to_owned(), identity_of(path, engine)?);
+    }
+    // In a container, a path names another file.
+    let files = match brought {
+        Brought::System => BTreeMap::new(),
+        Brought::Nothing | Brought::Program => engine.files(),
+    };
+    if !files.is_empty() {
+        facets.insert(engines::FILES.to_owned(), json!(files));
     }
     let chosen = path.map_or_else(Vec::new, |path| engines::read_by_version_manager(&path));
     let chosen: Vec<String> = chosen
@@ -202,9 +211,7 @@ fn interpreter(path: &Path) -> io::Result<Option<PathBuf>> {
 #[expect(clippy::disallowed_methods, reason = "`env` searches the search path")]
 fn on_path(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders)
-        .map(|folder| folder.join(name))
-        .find(|path| path.is_file())
+    find(name, std::env::split_paths(&folders))
 }
 
 /// Returns the distributions in the folders in which an interpreter looks for modules, as `NAME-VERSION`.
@@ -326,6 +333,30 @@ mod tests {
         // The version that the user chose decides what is started.
         fs::write(root.join("version"), "3.12.1\n").unwrap();
         assert_ne!(program(&root.join("shims/python3")).unwrap(), identity);
+    }
+
+    #[test]
+    fn the_content_of_a_script_that_an_argument_names_identifies_the_engine() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("launch.py").display().to_string();
+        let engine: Engine = serde_json::from_value(json!({
+            "title": "x", "version": "1",
+            "launch": {"program": {"packaged": "server"}, "arguments": [script]},
+        }))
+        .unwrap();
+        let facets = |content: &str, brought| {
+            fs::write(&script, content).unwrap();
+            facets(&engine, Machine::here(), brought).unwrap()
+        };
+        for brought in [Brought::Nothing, Brought::Program] {
+            assert_ne!(facets("run(1)", brought), facets("run(2)", brought));
+        }
+        let contained = facets("run(1)", Brought::System);
+        assert_eq!(
+            contained,
+            facets("run(2)", Brought::System),
+            "a path inside"
+        );
     }
 
     #[test]

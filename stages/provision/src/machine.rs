@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use pipeline::Json;
-use pipeline::executable::is_executable;
+use pipeline::executable::{find, is_executable};
 use serde_json::json;
 
 use crate::probe;
@@ -98,13 +98,7 @@ impl Machine {
 
     /// Returns the path of a program on the search path.
     pub fn program(&self, name: &str) -> Option<PathBuf> {
-        if name.contains('/') {
-            return is_executable(Path::new(name)).then(|| PathBuf::from(name));
-        }
-        self.path
-            .iter()
-            .map(|folder| folder.join(name))
-            .find(|p| is_executable(p))
+        find(name, &self.path).filter(|path| is_executable(path))
     }
 
     /// Returns the identity facets: facts that may affect a measurement and do not change between

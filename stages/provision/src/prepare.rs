@@ -8,7 +8,7 @@ use std::{fs, io};
 use engines::{
     Engine, Model, Program, Weights, prepare_environment, set_for_version, states_version,
 };
-use pipeline::{Failure, Job};
+use pipeline::{Control, Failure, Job};
 use places::PACKAGES;
 use rustix::io::Errno;
 
@@ -66,7 +66,7 @@ pub(crate) fn prepare(
         None
     } else {
         let recipe = Recipe::new(&engine.packages).launcher(launcher);
-        Some(recipe.prepare(job.store.root(), &python, job.control)?)
+        Some(recipe.prepare(job.store.root(), &python, job.control, job.leases)?)
     };
     let mut warnings = Vec::new();
     // Weights first: finding them takes seconds, building an environment takes minutes.
@@ -115,6 +115,7 @@ pub(crate) fn prepare(
         },
         machine,
         scratch: job.scratch,
+        control: job.control,
     };
     let program = program(&choice.engine.name, engine, &from)?;
     let packages = packages.as_deref().map(text).transpose()?;
@@ -171,6 +172,7 @@ struct Programs<'a> {
     machine: &'a Machine,
     /// The folder in which a program is asked for its version.
     scratch: &'a Path,
+    control: &'a Control,
 }
 
 impl Programs<'_> {
@@ -251,6 +253,8 @@ fn check_version(
         command.envs(&set).current_dir(from.scratch);
         Ok(command)
     };
+    let answer =
+        |command| probe::answer_while(command, VERSION_LIMIT, || from.control.check().is_ok());
     let ask = |arguments: &[&str]| {
         let words = shell_words(arguments);
         let wrong = |why: String| NoVersion {
@@ -262,18 +266,21 @@ fn check_version(
         };
         let mut command = start(path).map_err(|e| wrong(e.to_string()))?;
         command.args(arguments);
-        let said = match probe::answer(command, VERSION_LIMIT) {
+        let said = match answer(command) {
             // The engine starts through `execvp`, which leaves such files to a shell.
             Err(Unanswered::NotStarted { error, .. }) if has_no_format(&error) => {
                 let mut command = start(Path::new(SHELL)).map_err(|e| wrong(e.to_string()))?;
                 command.arg(path).args(arguments);
-                probe::answer(command, VERSION_LIMIT)
+                answer(command)
             }
             said => said,
         };
         said.map_err(|unanswered| wrong(unanswered.to_string()))
     };
-    check_version_with(name, engine, &shown, &ask)
+    let checked = check_version_with(name, engine, &shown, &ask);
+    // A program that was stopped said nothing.
+    from.control.check()?;
+    checked
 }
 
 /// Asks a program for its version.
@@ -379,6 +386,7 @@ mod tests {
             python: "python3".into(),
             machine: Machine::here(),
             scratch,
+            control: &Control::quiet(),
         };
         program("shell", engine, &from)
     }

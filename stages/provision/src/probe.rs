@@ -1,7 +1,6 @@
 //! Host probes. Each reads one value within a time limit and reports the reason if it fails.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -9,11 +8,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 use std::{fmt, fs};
 
-use pipeline::Json;
+use pipeline::process::{Limits, Ran, run_within};
+use pipeline::{Control, Failure, Json};
 use serde_json::json;
 
 const LIMIT: Duration = Duration::from_secs(3);
-const POLL: Duration = Duration::from_millis(2);
+
+/// The longest answer, in bytes.
+const LONGEST: u64 = 64 << 20;
 
 /// The values observed in one run. The value of a failed probe is null, with a reason beside it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -112,6 +114,8 @@ pub(crate) enum Unanswered {
     },
     /// It did not end in time.
     Late { program: String, limit: Duration },
+    /// It printed too much.
+    Endless { program: String },
     /// It ended with an error.
     Failed {
         program: String,
@@ -128,6 +132,9 @@ impl fmt::Display for Unanswered {
             Self::Late { program, limit } => {
                 let limit = limit.as_secs_f64();
                 write!(f, "`{program}` did not end within {limit} s")
+            }
+            Self::Endless { program } => {
+                write!(f, "`{program}` printed more than {} MiB", LONGEST >> 20)
             }
             Self::Failed {
                 program,
@@ -154,50 +161,51 @@ impl From<Unanswered> for String {
 ///
 /// # Errors
 /// If it cannot be run, fails, or takes longer than the limit.
-pub(crate) fn answer(mut command: Command, limit: Duration) -> Result<String, Unanswered> {
+pub(crate) fn answer(command: Command, limit: Duration) -> Result<String, Unanswered> {
+    answer_while(command, limit, || true)
+}
+
+/// Does the same in a job.
+///
+/// # Errors
+/// If the job is stopped meanwhile.
+pub(crate) fn answer_unless(
+    command: Command,
+    limit: Duration,
+    control: &Control,
+) -> Result<Result<String, Unanswered>, Failure> {
+    let said = answer_while(command, limit, || control.check().is_ok());
+    control.check()?;
+    Ok(said)
+}
+
+/// Does the same as long as `go_on` holds.
+pub(crate) fn answer_while(
+    mut command: Command,
+    limit: Duration,
+    go_on: impl FnMut() -> bool,
+) -> Result<String, Unanswered> {
     let program = command.get_program().display().to_string();
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| Unanswered::NotStarted {
-            program: program.clone(),
-            error,
-        })?;
-    let (sender, receiver) = mpsc::channel();
-    let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
-    thread::spawn(move || {
-        let mut said = (Vec::new(), Vec::new());
-        // Unreadable output is ignored; the exit status decides.
-        let _ = out.as_mut().map(|o| o.read_to_end(&mut said.0));
-        let _ = err.as_mut().map(|e| e.read_to_end(&mut said.1));
-        drop(sender.send(said));
-    });
-    let deadline = Instant::now() + limit;
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) if Instant::now() < deadline => thread::sleep(POLL),
-            Ok(None) | Err(_) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(Unanswered::Late { program, limit });
-            }
-        }
+    let limits = Limits {
+        time: limit,
+        output: LONGEST,
+        memory: None,
     };
-    let rest = deadline
-        .saturating_duration_since(Instant::now())
-        .max(Duration::from_millis(100));
-    let (out, err) = receiver.recv_timeout(rest).unwrap_or_default();
-    if status.success() {
-        return Ok(String::from_utf8_lossy(&out).into_owned());
+    let ran = run_within(&mut command, Stdio::null(), limits, go_on);
+    let output = match ran {
+        Ok(Ran::Ended(output)) => output,
+        Ok(Ran::Late | Ran::Stopped) => return Err(Unanswered::Late { program, limit }),
+        Ok(Ran::Endless) => return Err(Unanswered::Endless { program }),
+        Err(error) => return Err(Unanswered::NotStarted { program, error }),
+    };
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let err = String::from_utf8_lossy(&err);
-    let last = err.lines().rfind(|l| !l.trim().is_empty());
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().rfind(|line| !line.trim().is_empty());
     Err(Unanswered::Failed {
         program,
-        status,
+        status: output.status,
         last_line: last.unwrap_or_default().trim().to_owned(),
     })
 }
@@ -313,5 +321,14 @@ mod tests {
         let hung = command("sleep", &["3600"], Duration::from_millis(20)).unwrap_err();
         assert_eq!(hung, "`sleep` did not end within 0.02 s");
         assert!(command("no-such-program-here", &[], LIMIT).is_err());
+    }
+
+    #[test]
+    fn a_program_with_many_messages_and_one_that_leaves_a_process_behind_are_answered() {
+        let long = Duration::from_secs(600);
+        let script = "head -c 200000 /dev/zero >&2; echo yes";
+        assert_eq!(command("sh", &["-c", script], long), Ok("yes\n".into()));
+        let script = "sleep 30 & echo yes";
+        assert_eq!(command("sh", &["-c", script], long), Ok("yes\n".into()));
     }
 }

@@ -16,9 +16,9 @@ use places::{Host, Place};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::environment::check_file;
 use crate::settings::Parameters;
 use crate::stage::Provision;
+use crate::weights::{check_local, files};
 
 /// The facet that records how a machine is reached, if it is not this one.
 pub(crate) const REACHED: &str = "reached";
@@ -82,7 +82,7 @@ fn prepare(folder: &Path, parameters: &Json) -> Result<Answer, Failure> {
             name: output.name,
             media: output.media,
             rows: output.rows,
-            bytes: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            bytes: artifacts::hex(&bytes),
         })
     });
     Ok(Answer {
@@ -207,17 +207,26 @@ impl Lease for OnRented {
     }
 }
 
-/// Copies the weights to the host once, under their digest. Returns their location.
+/// Copies the weights to the host once, under their digest and their own name, by which an engine may know their form.
+/// Returns their location.
 fn push_weights(host: &Host, path: &str, sha256: &str, job: &Job<'_>) -> Result<String, Failure> {
-    let folder = format!("{}/weights", host.folder);
-    let target = format!("{folder}/{sha256}");
+    let path = job.files.path(path);
+    let name = path.file_name().and_then(|name| name.to_str());
+    let folder = format!("{}/models/{sha256}", host.folder);
+    let target = format!("{folder}/{}", name.unwrap_or("weights"));
     if !host.has(&target, job.control)? {
         job.control.progress(0, None, "checking the weights");
-        check_file(Path::new(path), sha256)?;
+        check_local(&path, sha256, job)?;
         host.make_folder(&folder, job.control)?;
         job.control
             .progress(0, None, format!("copying the weights to {}", host.name));
-        host.push(Path::new(path), &target, "644", job.control)?;
+        if path.is_dir() {
+            let trouble = |e| Failure::failed(format!("{}: {e}", path.display()));
+            let files = files(&path).map_err(trouble)?;
+            host.push_folder(&path, &files, &target, job.control)?;
+        } else {
+            host.push(&path, &target, "644", job.control)?;
+        }
     }
     Ok(target)
 }

@@ -322,6 +322,9 @@ impl StageKind for Provision {
             .map(|venv| venv.software.clone())
             .or(contained);
         let mut warnings = prepared.warnings.clone();
+        if facets.contains_key(engines::FILES) {
+            warnings.extend(engines::not_in_key(&choice.engine.definition.files()));
+        }
         for (name, missing) in &choice.passed_over {
             let taken = &choice.engine.name;
             warnings.push(format!(

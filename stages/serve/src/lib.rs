@@ -20,5 +20,6 @@ mod stage;
 mod start;
 mod together;
 
+pub use probe::silent;
 pub use remote::run_order;
 pub use stage::Serve;

@@ -8,6 +8,7 @@ use artifacts::Store;
 use contract::{Environment, LiveEnvironment, LiveServer, LiveWorker, ServerDescriptor};
 use engines::{Engine, Paths, Program, render, resolve};
 use pipeline::process::Spawner;
+use pipeline::sources::NamedFiles;
 use pipeline::{
     CellStatus, Done, Effect, Failure, Inert, Input, InputCell, Job, Json, Output, Problem, What,
 };
@@ -59,9 +60,9 @@ impl<'a> Part<'a> {
         self.environment.model.weights.revision_to_resolve()
     }
 
-    /// Returns the effects of starting the engine, or of connecting to a running one, and of
+    /// Returns the effects of starting the engine, or of connecting to a running one, of sending files to that, and of
     /// reaching its exporters.
-    pub(crate) fn effects(&self) -> Vec<Effect> {
+    pub(crate) fn effects(&self, files: &NamedFiles) -> Vec<Effect> {
         let start = self.engine.start(
             &self.settings,
             self.name(),
@@ -78,7 +79,20 @@ impl<'a> Part<'a> {
             },
             consent: None,
         });
-        std::iter::once(start).chain(reached).collect()
+        let sent = self.engine.sends(files);
+        std::iter::once(start).chain(sent).chain(reached).collect()
+    }
+
+    /// Checks whether the user has consented to everything that needs it.
+    fn permitted(&self, job: &Job<'_>) -> Result<(), Failure> {
+        let consents = self.engine.sends(job.files).into_iter();
+        let consents = consents.filter_map(|effect| effect.consent);
+        let mut all = self
+            .engine
+            .consent(&self.settings)
+            .into_iter()
+            .chain(consents);
+        all.try_for_each(|consent| job.control.permits(&consent))
     }
 
     /// Returns the number of URLs at which its servers already run; 0 if Benchtrail starts it.
@@ -112,9 +126,7 @@ impl<'a> Part<'a> {
     /// # Errors
     /// If you have not consented, or nothing is prepared.
     pub(crate) fn in_process(&self, job: &Job<'_>) -> Result<Done, Failure> {
-        if let Some(consent) = self.engine.consent(&self.settings) {
-            job.control.permits(&consent)?;
-        }
+        self.permitted(job)?;
         let (live, launch) = (self.live()?, &self.engine.launch);
         let paths = Paths {
             model: live.model_path.clone(),
@@ -158,9 +170,7 @@ impl<'a> Part<'a> {
         spawner: &(dyn Fn() -> Result<Arc<Spawner>, Failure> + Sync),
         job: &Job<'_>,
     ) -> Result<Server, Failure> {
-        if let Some(consent) = self.engine.consent(&self.settings) {
-            job.control.permits(&consent)?;
-        }
+        self.permitted(job)?;
         let live = self.live()?;
         match &self.engine.launch.program {
             Program::Running(urls) => {
@@ -196,7 +206,7 @@ impl<'a> Part<'a> {
         &self,
         server: &Server,
     ) -> Result<(ServerDescriptor, Vec<String>), Failure> {
-        let (limits, warnings) = ready::limits(&self.engine, &server.site, &self.settings);
+        let (limits, mut warnings) = ready::limits(&self.engine, &server.site, &self.settings);
         let probed = probe(&self.engine, &server.site)?;
         // The local path of the weights is not part of what is served.
         let model_name = match self.engine.launch.named_as_given && server.model.starts_with('/') {
@@ -211,6 +221,7 @@ impl<'a> Part<'a> {
             &limits,
             &probed,
         );
+        warnings.extend(engines::not_in_key(&descriptor.files));
         Ok((descriptor, warnings))
     }
 

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use artifacts::json::plain;
 use contract::{Exporter, Telling};
-use engines::{Engine, states_version};
-use net::{Ask, Site, SiteError};
+use engines::{Engine, Program, states_version};
+use net::{Ask, HttpError, Site, SiteError};
 use pipeline::{Failure, Json};
 
 /// The probe that is compared with the version in the definition.
@@ -17,6 +18,33 @@ pub(crate) const VERSION: &str = "version";
 pub(crate) const UNKNOWN: &str = "unknown";
 
 const LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a server may take to say anything at all.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// Returns the servers of an engine that should already run but do not answer: the URL of each, and the reason. They get
+/// one request without a prompt and without the engine's key.
+pub fn silent(engine: &Engine) -> Vec<(String, String)> {
+    let Program::Running(urls) = &engine.launch.program else {
+        return Vec::new();
+    };
+    let endpoints = &engine.endpoints;
+    let path = endpoints.health.as_ref().or(endpoints.models.as_ref());
+    let path = path.map_or("/", String::as_str);
+    let tried = urls.all().iter().filter_map(|url| {
+        // Wrong certificates, which the run reports, are an answer.
+        let reason = match Site::find(url, None, None)
+            .ok()?
+            .ask(&Ask::get(path), SILENCE)
+        {
+            Err(HttpError::Connect(reason)) => reason,
+            Err(error @ HttpError::Late(_)) => error.to_string(),
+            _ => return None,
+        };
+        Some((url.clone(), reason))
+    });
+    tried.collect()
+}
 
 /// Returns what the server reports, by the name of the probe.
 ///
@@ -51,7 +79,7 @@ pub(crate) fn probe(engine: &Engine, site: &Site) -> Result<BTreeMap<String, Jso
             })?;
         facts.insert(name.clone(), crate::ready::masked(value.clone(), site));
     }
-    match facts.get(VERSION).map(text) {
+    match facts.get(VERSION).map(plain) {
         Some(version)
             if engine.version != UNKNOWN && !states_version(&version, &engine.version) =>
         {
@@ -66,12 +94,6 @@ pub(crate) fn probe(engine: &Engine, site: &Site) -> Result<BTreeMap<String, Jso
         }
         _ => Ok(facts),
     }
-}
-
-fn text(value: &Json) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Queries every exporter once.

@@ -17,7 +17,7 @@ use pipeline::enclosure::Enclosure;
 use pipeline::lease::LeaseFile;
 use pipeline::long_log::uncoloured;
 use pipeline::process::{Spawner, stat, stop};
-use pipeline::{CellStatus, Failure, Job, Media, Output};
+use pipeline::{CellStatus, Failure, Job, LocalPaths, Media, Output};
 use places::Containment;
 use regex_lite::Regex;
 
@@ -37,8 +37,7 @@ pub(crate) struct Process {
     /// Kept open so that the log stays readable even if its folder is removed.
     reader: File,
     marks: Log,
-    /// Replacements for local paths, because a log is published.
-    masks: Vec<(String, &'static str)>,
+    paths: LocalPaths,
     /// What the engine may inherit and its log must not repeat.
     secrets: Secrets,
     failures: Vec<(Regex, String)>,
@@ -143,7 +142,10 @@ impl Process {
             log: path,
             reader,
             marks: engine.log.clone(),
-            masks: masks(job.store.root(), live),
+            paths: LocalPaths::of(
+                job.store.root(),
+                (live.place["folder"].as_str()).map(|folder| (PathBuf::from(folder), "<host>")),
+            ),
             secrets: Secrets::of_this_process(),
             // Invalid expressions were refused when the definition was read.
             failures: engine
@@ -297,14 +299,7 @@ impl Process {
     /// Returns the log for display, with paths of this machine masked as in the stored log.
     pub(crate) fn shown_log(&mut self) -> String {
         let text = self.log_text();
-        self.masked(text)
-    }
-
-    fn masked(&self, mut text: String) -> String {
-        for (path, word) in &self.masks {
-            text = text.replace(path.as_str(), word);
-        }
-        text
+        self.paths.mask(text)
     }
 
     fn log_output(&mut self) -> Output {
@@ -313,7 +308,7 @@ impl Process {
     }
 
     fn output_of(&self, text: String) -> Output {
-        let text = self.masked(text);
+        let text = self.paths.mask(text);
         Output::text("log", Media::Text, text)
     }
 
@@ -376,27 +371,6 @@ pub(crate) enum Hanging<'a> {
     OnUs(Option<&'a Contained>),
     /// On a pipe: the child represents a process on another host, which ends when the pipe to it closes.
     OnAPipe,
-}
-
-/// Returns the paths that a log must not contain, longest first, with their replacements.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a log may be published, so it must not name the user's folder"
-)]
-fn masks(store: &Path, live: &LiveEnvironment) -> Vec<(String, &'static str)> {
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let store = store.canonicalize().unwrap_or_else(|_| store.to_owned());
-    let there = live.place["folder"].as_str().map(PathBuf::from);
-    let paths = [
-        (Some(store), "<store>"),
-        (there, "<host>"),
-        (home, "<home>"),
-    ];
-    paths
-        .into_iter()
-        .filter_map(|(path, word)| Some((path?.to_str()?.to_owned(), word)))
-        .filter(|(path, _)| path.len() > 1)
-        .collect()
 }
 
 /// Waits until a new child leads its own process group or has ended. If it were signalled earlier, the group would not

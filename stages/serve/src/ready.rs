@@ -77,9 +77,42 @@ pub(crate) enum Life {
     Running,
 }
 
-/// Ends the wait with an error, if there is a reason. It is called repeatedly, and with the answer whenever the server
-/// answers the request for a token with 500. A server that cannot load its model may answer so for ever.
-pub(crate) type Watch<'a, E> = dyn FnMut(Option<&str>) -> Result<(), E> + 'a;
+/// What was seen since the watch over a wait was last called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Seen<'a> {
+    /// Nothing new.
+    Nothing,
+    /// The server answered the request for a token with 500. One that cannot load its model may answer so for ever.
+    Failing(&'a str),
+    /// The server is not ready yet, for this reason.
+    NotYet(&'a str),
+}
+
+/// Ends the wait with an error, if there is a reason. It is called repeatedly.
+pub(crate) type Watch<'a, E> = dyn FnMut(Seen<'_>) -> Result<(), E> + 'a;
+
+/// Says now and then that a server is still awaited.
+pub(crate) struct Notices {
+    next: Duration,
+}
+
+impl Notices {
+    /// Begins with the first notice after 5 s. The time between two notices grows.
+    pub(crate) fn new() -> Self {
+        Self {
+            next: Duration::from_secs(5),
+        }
+    }
+
+    /// Returns whether to say it now, after this time.
+    pub(crate) fn is_due(&mut self, waited: Duration) -> bool {
+        let is_due = waited >= self.next;
+        if is_due {
+            self.next = 2 * waited;
+        }
+        is_due
+    }
+}
 
 /// Waits until the server has generated one token, or gives the proof that is asked for.
 pub(crate) fn wait<E>(wanted: &Wanted<'_>, watch: &mut Watch<'_, E>) -> Result<Ready, NotReady<E>> {
@@ -141,7 +174,7 @@ fn poll<E>(
     let ask = body.map_or_else(|| Ask::get(path), |body| Ask::post(path, body));
     let mut failing: Option<Instant> = None;
     loop {
-        watch(None).map_err(NotReady::Ended)?;
+        watch(Seen::Nothing).map_err(NotReady::Ended)?;
         let left = deadline.saturating_duration_since(Instant::now());
         // The first token may be slow if weights are loaded at the first request.
         let limit = if body.is_some() {
@@ -149,7 +182,9 @@ fn poll<E>(
         } else {
             left.min(PROBE_LIMIT)
         };
-        let answer = wanted.site.ask_while(&ask, limit, &mut || watch(None));
+        let answer = wanted
+            .site
+            .ask_while(&ask, limit, &mut || watch(Seen::Nothing));
         let answer = answer.map_err(NotReady::Ended)?;
         if !matches!(&answer, Ok(answer) if answer.status == 500) {
             failing = None;
@@ -167,7 +202,7 @@ fn poll<E>(
                     401 | 403 => return Err(NotReady::Refused(reason)),
                     400..500 => return Err(NotReady::Wrong(reason)),
                     500 if body.is_some() => {
-                        watch(Some(&reason)).map_err(NotReady::Ended)?;
+                        watch(Seen::Failing(&reason)).map_err(NotReady::Ended)?;
                         let since = *failing.get_or_insert_with(Instant::now);
                         if wanted.stage_of_life == Life::Running && since.elapsed() > FAILING_LIMIT
                         {
@@ -184,6 +219,7 @@ fn poll<E>(
         if Instant::now() + POLL >= deadline {
             return Err(NotReady::Late(seen));
         }
+        watch(Seen::NotYet(&seen)).map_err(NotReady::Ended)?;
         std::thread::sleep(POLL);
     }
 }
@@ -595,6 +631,34 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_says_why_and_its_notices_become_rarer() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+        let site = Site::find(&format!("http://{}", free.unwrap()), None, None).unwrap();
+        let models = ["tiny".to_owned()];
+        let wanted = Wanted {
+            engine: &engine(),
+            site: &site,
+            models: &models,
+            limit: Duration::from_millis(200),
+            proof: Readiness::Token,
+            stage_of_life: Life::Running,
+        };
+        let mut reasons = Vec::new();
+        let late: Result<Ready, NotReady<()>> = wait(&wanted, &mut |seen| {
+            if let Seen::NotYet(reason) = seen {
+                reasons.push(reason.to_owned());
+            }
+            Ok(())
+        });
+        assert!(matches!(late, Err(NotReady::Late(_))), "{late:?}");
+        let first = reasons.first().unwrap();
+        assert!(first.contains("refused"), "{first}");
+        let mut notices = Notices::new();
+        let due = (0..120).filter(|s| notices.is_due(Duration::from_secs(*s)));
+        assert_eq!(due.collect::<Vec<_>>(), [5, 10, 20, 40, 80]);
+    }
+
+    #[test]
     fn a_redirect_is_refused_at_once() {
         let script = vec![
             ("/health", vec![(200, "")]),
@@ -701,9 +765,9 @@ mod tests {
     fn a_key_that_the_server_repeats_is_in_no_limit() {
         let stub = Stub::new(vec![(
             "/props",
-            vec![(200, r#"{"n_ctx":["for sk-1",{"sk-1":4}]}"#)],
+            vec![(200, r#"{"n_ctx":["for sk-123",{"sk-123":4}]}"#)],
         )]);
-        let site = Site::find(&stub.url, None, ApiKey::new("sk-1")).unwrap();
+        let site = Site::find(&stub.url, None, ApiKey::new("sk-123")).unwrap();
         let (values, _) = limits(&engine(), &site, &BTreeMap::new());
         assert_eq!(
             values["context_per_slot"],

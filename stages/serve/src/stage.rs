@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use artifacts::Store;
 use contract::{LiveServer, ServerDescriptor};
+use engines::Engine;
 use pipeline::process::Spawner;
 use pipeline::sources::NamedFiles;
 use pipeline::suggest::nearest;
@@ -38,7 +39,9 @@ pub struct Serve {
     "args": "`settings:`, by the names in the engine's definition",
     "arguments": "`settings:`, by the names in the engine's definition",
     "flags": "`settings:`, by the names in the engine's definition",
-    "env": "a key of the engine's definition: `launch: {inherit: [NAME]}`",
+    "env": "a key of the engine's definition: `launch: {environment: {NAME: value}}`",
+    "command": "a part of the engine's definition: `launch: {program: …, arguments: […]}`",
+    "cmd": "a part of the engine's definition: `launch: {program: …, arguments: […]}`",
     "environment": "a key of the provision stage that the server needs",
     "image": "a key of the provision stage: `environment: {container: {image: …}}`",
     "volumes": "a key of the provision stage: `environment: {container: …}`",
@@ -147,20 +150,33 @@ impl StageKind for Serve {
         }
     }
 
+    /// Returns what identifies the files that the settings name.
+    fn facets(&self, parameters: &Json) -> Result<BTreeMap<String, Json>, Failure> {
+        let settings = read(parameters)?;
+        let of_roles = settings
+            .roles
+            .values()
+            .flat_map(|role| role.settings.values());
+        let values = settings.settings.values().chain(of_roles);
+        let files = engines::files_named(values.flat_map(engines::texts_of));
+        let facet = (!files.is_empty()).then(|| (engines::FILES.to_owned(), json!(files)));
+        Ok(facet.into_iter().collect())
+    }
+
     /// Returns the effects of starting the engines, or of connecting to running ones.
     fn effects(
         &self,
         parameters: &Json,
         inputs: &[Input],
         store: &Store,
-        _files: &NamedFiles,
+        files: &NamedFiles,
     ) -> Result<Vec<Effect>, Failure> {
         let settings = read(parameters)?;
         if !settings.roles.is_empty() {
-            return Plan::of(&settings, inputs, store).map(|plan| plan.effects());
+            return Plan::of(&settings, inputs, store).map(|plan| plan.effects(files));
         }
         let provision = inputs.iter().find(|i| i.kind == "provision");
-        Ok(Part::of(provision, &json!(settings.settings), store)?.effects())
+        Ok(Part::of(provision, &json!(settings.settings), store)?.effects(files))
     }
 
     fn setting_meant(&self, key: &str, value: &Json, library: &dyn Library) -> Option<String> {
@@ -251,6 +267,7 @@ pub(crate) fn live(
         base_url: server.site.url().to_owned(),
         ca_file: ca_file(&engine.launch, files)?,
         api_key_env: engine.launch.api_key_env.clone(),
+        api_key_header: engine.launch.api_key_header.clone(),
         // For a server on another host, the local process is only the client.
         pid: match server.elsewhere {
             Some(_) => None,
@@ -281,8 +298,9 @@ fn early_problems(
     given: &BTreeMap<String, Json>,
     library: &dyn Library,
 ) -> Vec<Problem> {
-    let engines = fit::engines_of(library);
+    let engines = Engine::all(library);
     let mut problems = Vec::new();
+    let mut unknown = Vec::new();
     for (name, value) in given {
         let route = [at, &["settings", name]].concat();
         let takers: Vec<_> = engines
@@ -291,16 +309,18 @@ fn early_problems(
             .collect();
         // Reported with the engine's name (see `fits`), or with the definition.
         let elsewhere = at.is_empty() || fit::a_definition_is_wrong(library);
-        if takers.is_empty() && elsewhere {
-            continue;
-        }
         if takers.is_empty() {
             let problem = Problem::at_key(&route, format!("no engine has a setting `{name}`"));
             let settings = engines.iter().flat_map(|e| e.settings.keys());
-            problems.push(match nearest(name, settings.map(String::as_str)) {
+            let problem = match nearest(name, settings.map(String::as_str)) {
                 Some(question) => problem.hint(question),
                 None => problem,
-            });
+            };
+            if elsewhere {
+                unknown.push(problem);
+            } else {
+                problems.push(problem);
+            }
         } else if let Some(phrase) = takers
             .iter()
             .map(|s| s.check(value))
@@ -316,5 +336,33 @@ fn early_problems(
             });
         }
     }
+    // The check with the engine's name only runs if nothing else is wrong, and all mistakes are reported at once.
+    if !problems.is_empty() {
+        problems.append(&mut unknown);
+    }
     problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_a_setting_names_is_part_of_the_key_with_its_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let template = folder.path().join("t.jinja").display().to_string();
+        let alone = json!({"settings": {"extra-arguments": ["--chat-template-file", template]}});
+        let in_role = json!({"roles": {"replica": {"settings": {"config": template}}}});
+        for parameters in [alone, in_role] {
+            let facets = |content: &str| {
+                std::fs::write(&template, content).unwrap();
+                Serve::default().facets(&parameters).unwrap()
+            };
+            let (first, second) = (facets("one"), facets("two"));
+            assert!(first["files"][&template].is_string(), "{first:?}");
+            assert_ne!(first, second);
+            std::fs::remove_file(&template).unwrap();
+            assert!(Serve::default().facets(&parameters).unwrap().is_empty());
+        }
+    }
 }

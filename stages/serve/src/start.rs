@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 use contract::{Exporter, LiveElsewhere, LiveEnvironment, ReadyProof, ServerStart};
 use engines::{Engine, Launch, Paths, Peer, Rendered, render, uses_side_port};
@@ -23,7 +23,7 @@ use crate::log_tail::LogTail;
 use crate::probe::check_exporters;
 use crate::process::{Contained, Hanging, Process};
 use crate::reach::{Addresses, Home};
-use crate::ready::{self, Life, NotReady, Ready, Wanted};
+use crate::ready::{self, Life, NotReady, Notices, Ready, Seen, Wanted};
 
 const HOST: &str = "127.0.0.1";
 
@@ -280,11 +280,9 @@ impl Began {
         reason = "wall time is provenance: the moment at which a server was started"
     )]
     fn now() -> Self {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH);
-        let unix_ns = i64::try_from(unix.unwrap_or_default().as_nanos());
         Self {
             at: Instant::now(),
-            unix_ns: unix_ns.unwrap_or(i64::MAX),
+            unix_ns: pipeline::unix_ns(SystemTime::now()),
         }
     }
 
@@ -458,16 +456,17 @@ fn started(
         stage_of_life: Life::Starting,
     };
     let mut said = LogTail::default();
-    let ready = ready::wait(&wanted, &mut |failed| {
+    let ready = ready::wait(&wanted, &mut |seen| {
         said.tell(process, manner, job);
         job.control.check().and_then(|()| process.check())?;
         if manner.others_failed.load(Ordering::SeqCst) {
             let reason = "another server of the group failed";
             return Err(Failure::failed(reason));
         }
-        failed.map_or(Ok(()), |complaint| {
-            process.check_failed(&engine.title, complaint)
-        })
+        match seen {
+            Seen::Failing(complaint) => process.check_failed(&engine.title, complaint),
+            Seen::Nothing | Seen::NotYet(_) => Ok(()),
+        }
     });
     // Ready, and still the same process: another server could have answered instead.
     let ready = ready.and_then(|ready| process.check().map(|()| ready).map_err(NotReady::Ended));
@@ -537,7 +536,18 @@ pub(crate) fn attach(
     };
     job.control
         .progress(1, Some(3), format!("asking {url} for a token"));
-    let ready = ready::wait(&wanted, &mut |_| job.control.check()).map_err(|not| match not {
+    let (began, mut notices) = (Instant::now(), Notices::new());
+    let mut watch = |seen: Seen<'_>| {
+        if let Seen::NotYet(reason) = seen
+            && notices.is_due(began.elapsed())
+        {
+            let limit = limit.as_secs();
+            job.control
+                .notice(format!("waiting for {url}: {reason}; up to {limit} s"));
+        }
+        job.control.check()
+    };
+    let ready = ready::wait(&wanted, &mut watch).map_err(|not| match not {
         NotReady::Late(seen) => {
             let reason = format!(
                 "no server at {url} was ready within {} s ({seen})",

@@ -10,14 +10,16 @@ use std::thread;
 use std::time::Duration;
 
 use pipeline::process::kill_group;
-use pipeline::{Failure, Job, Media, Output};
+use pipeline::{Control, Failure, Leases, Media, Output};
 use serde_json::Value;
 
 use super::interpreter::Interpreter;
-use crate::fetch::last_lines;
 use crate::machine::Machine;
 
 const POLL: Duration = Duration::from_millis(50);
+
+/// The number of a client's last lines that an error quotes.
+const QUOTED_LINES: usize = 4;
 
 /// The time in which a client must end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(3);
@@ -198,10 +200,11 @@ fn lock_of_report(text: &str) -> Result<String, Failure> {
 }
 
 /// One preparation: the place of the client's files and log, and how to stop it.
-pub(super) struct Session<'a> {
+pub(crate) struct Session<'a> {
     /// A private folder.
-    pub(super) folder: &'a Path,
-    pub(super) job: &'a Job<'a>,
+    pub(crate) folder: &'a Path,
+    pub(crate) control: &'a Control,
+    pub(crate) leases: &'a Leases,
 }
 
 impl Session<'_> {
@@ -215,11 +218,21 @@ impl Session<'_> {
         Ok(path)
     }
 
+    fn run(&self, command: Command, client: &str, what: &str) -> Result<(), Failure> {
+        self.control.progress(0, None, format!("{what} ({client})"));
+        self.wait(command, client, what)
+    }
+
     /// Runs a client until it ends or the job is stopped.
-    fn run(&self, mut command: Command, client: &str, what: &str) -> Result<(), Failure> {
-        self.job
-            .control
-            .progress(0, None, format!("{what} ({client})"));
+    ///
+    /// # Errors
+    /// If it cannot be started, fails, or is stopped.
+    pub(crate) fn wait(
+        &self,
+        mut command: Command,
+        client: &str,
+        what: &str,
+    ) -> Result<(), Failure> {
         let log_path = self.folder.join("client.log");
         let log = File::create(&log_path).map_err(|e| self.trouble("the client's log", &e))?;
         let errors = log
@@ -233,16 +246,22 @@ impl Session<'_> {
             .stdout(log)
             .stderr(errors)
             .spawn()
-            .map_err(|e| Failure::failed(format!("`{}` cannot be run: {e}", program.display())))?;
+            .map_err(|e| {
+                Failure::failed(format!(
+                    "{what}: `{}` cannot be run: {e}",
+                    program.display()
+                ))
+                .hint("install Python 3 with pip; on Debian: apt install python3 python3-pip")
+            })?;
         // Recorded so that the next run stops it if this process is killed.
-        let _lease = self.job.leases.register(child.id());
+        let _lease = self.leases.register(child.id());
         let status = loop {
             match child.try_wait() {
                 Ok(Some(status)) => break status,
                 Ok(None) => {}
                 Err(e) => return Err(self.trouble("waiting for the client", &e)),
             }
-            if let Err(stopped) = self.job.control.check() {
+            if let Err(stopped) = self.control.check() {
                 // It may have just ended by itself.
                 let _ = kill_group(child.id(), GRACE);
                 let _ = child.wait();
@@ -285,11 +304,11 @@ fn explain(client: &str, what: &str, log: &str) -> Failure {
     ]) {
         (
             "this Python has no pip or no venv",
-            "install them (on Debian: apt install python3-pip python3-venv), or install uv",
+            "install them (on Debian: apt install python3-pip python3-venv); for a `venv`, uv is enough",
         )
     } else if has(&["Hash mismatch", "DO NOT MATCH THE HASHES", "hash mismatch"]) {
         (
-            "a file's SHA-256 differs from the one in the lock",
+            "a file's SHA-256 differs from the pinned one",
             "the file was changed in the registry or on the way; it was not used",
         )
     } else if has(&["No space left on device", "os error 28"]) {
@@ -310,16 +329,29 @@ fn explain(client: &str, what: &str, log: &str) -> Failure {
             "it cannot reach its registry",
             "check the network and the client's own configuration; an existing environment needs no network",
         )
+    // If a registry refuses access or pip does not trust it, the only sign is an empty list of versions.
+    } else if has(&["is being ignored"]) {
+        (
+            "it does not trust its registry and ignores it",
+            "use one with https, or name its host in pip's setting `trusted-host`",
+        )
+    } else if has(&["from versions: none"]) {
+        (
+            "it found no version of a package: its registry has none for this platform, or does not answer",
+            "check the network and the address of the registry (`pip config list`), and whether it has \
+             the package; a registry that refuses looks the same to pip",
+        )
     } else if has(&[
         "No solution found",
         "ResolutionImpossible",
         "conflicting dependencies",
         "No matching distribution",
+        "not a supported wheel",
         "was not found",
     ]) {
         (
-            "these versions do not exist for this interpreter, or conflict with each other",
-            "correct the pins; `overrides` replace the requirements of a package",
+            "these versions do not exist for this platform and interpreter, or conflict with each other",
+            "correct the pins; `overrides` replace the requirements of a package. An incomplete mirror looks the same",
         )
     } else {
         ("it failed", "read the evidence `client_log`")
@@ -328,6 +360,13 @@ fn explain(client: &str, what: &str, log: &str) -> Failure {
     Failure::failed(format!("{what}: {client}: {reason}; it said: {last}"))
         .hint(hint)
         .evidence(Output::text("client_log", Media::Text, log))
+}
+
+/// Returns the last lines of a log, for a message.
+fn last_lines(log: &str) -> String {
+    let lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines: Vec<&str> = lines.collect();
+    lines[lines.len().saturating_sub(QUOTED_LINES)..].join(" / ")
 }
 
 #[cfg(test)]
@@ -369,6 +408,22 @@ mod tests {
             (
                 "OSError: [Errno 28] No space left on device",
                 "the disk is full",
+            ),
+            (
+                "ERROR: No matching distribution found for tiny==1.0",
+                "for this platform",
+            ),
+            (
+                "ERROR: Could not find a version that satisfies the requirement tiny==1.0 (from versions: none)\nERROR: No matching distribution found for tiny==1.0",
+                "does not answer",
+            ),
+            (
+                "WARNING: The repository located at mirror is not a trusted or secure host and is being ignored.\nERROR: No matching distribution found for tiny==1.0",
+                "does not trust",
+            ),
+            (
+                "ERROR: Could not find a version that satisfies the requirement tiny==1.0 (from versions: 0.9)\nERROR: No matching distribution found for tiny==1.0",
+                "for this platform",
             ),
             ("what", "it failed"),
         ] {

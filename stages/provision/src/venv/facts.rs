@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use artifacts::Table;
 use contract::{InstalledSoftware, Row, SoftwareKind, SoftwareRow};
-use pipeline::{CellStatus, Failure};
+use pipeline::{CellStatus, Control, Failure};
 use serde::Deserialize;
 
 use super::VenvRecipe;
@@ -109,13 +109,18 @@ struct Told {
 ///
 /// # Errors
 /// If its interpreter cannot be run.
-pub(super) fn read(environment: &Path, lock: &str) -> Result<InstalledSoftware, Failure> {
+pub(super) fn read(
+    environment: &Path,
+    lock: &str,
+    control: &Control,
+) -> Result<InstalledSoftware, Failure> {
     let mut command = Command::new(environment.join("bin/python"));
     command.args(["-I", "-B", "-c", SCRIPT]);
     clean(&mut command);
     let unreadable =
         |e: String| Failure::failed(format!("the installed packages cannot be read: {e}"));
-    let said = probe::answer(command, LIMIT).map_err(|e| unreadable(e.to_string()))?;
+    let said = probe::answer_unless(command, LIMIT, control)?;
+    let said = said.map_err(|e| unreadable(e.to_string()))?;
     let software = parse("venv", &said).map_err(|e| unreadable(e.to_string()))?;
     Ok(InstalledSoftware {
         lock: crate::fetch::sha256_text(lock),
@@ -207,14 +212,18 @@ pub(super) fn check(
 ///
 /// # Errors
 /// The first assertion that does not hold.
-pub(super) fn assert(environment: &Path, assertions: &[String]) -> Result<(), Failure> {
+pub(super) fn assert(
+    environment: &Path,
+    assertions: &[String],
+    control: &Control,
+) -> Result<(), Failure> {
     if assertions.is_empty() {
         return Ok(());
     }
     let mut command = Command::new(environment.join("bin/python"));
     command.args(["-I", "-B", "-c", ASSERT]).args(assertions);
     clean(&mut command);
-    let Err(unanswered) = probe::answer(command, ASSERTION_LIMIT) else {
+    let Err(unanswered) = probe::answer_unless(command, ASSERTION_LIMIT, control)? else {
         return Ok(());
     };
     let broken: Option<Broken> = match &unanswered {

@@ -80,7 +80,7 @@ pub(crate) fn prepare(
     if !recipe.assertions.is_empty() {
         job.control.progress(0, None, "checking the assertions");
     }
-    facts::assert(&environment, &recipe.assertions)?;
+    facts::assert(&environment, &recipe.assertions, job.control)?;
     Ok(Installed {
         folder: environment,
         software: facts::for_study(software, recipe),
@@ -137,7 +137,8 @@ fn lock_of(
     fs::create_dir_all(&scratch).map_err(trouble)?;
     let session = Session {
         folder: &scratch,
-        job,
+        control: job.control,
+        leases: job.leases,
     };
     let text = client.resolve(&recipe.packages, &recipe.overrides, interpreter, &session)?;
     let written = scratch.join("lock.txt");
@@ -214,11 +215,15 @@ fn make(
     let file = folder.join("lock.txt");
     fs::write(&file, lock).map_err(trouble)?;
     let environment = folder.join("env");
-    let session = Session { folder, job };
+    let session = Session {
+        folder,
+        control: job.control,
+        leases: job.leases,
+    };
     client.create(&environment, interpreter, &session)?;
     client.install(&environment, &file, &session)?;
     job.control.progress(0, None, "reading what is installed");
-    let software = facts::read(&environment, lock)?;
+    let software = facts::read(&environment, lock, job.control)?;
     // Python writes its caches during runs.
     let counts = |path: &Path| path.file_name().is_none_or(|n| n != "__pycache__");
     let complete = Complete {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use contract::{AT_SIDE_PORT, Exporter, Limit, Telling};
+use contract::{AT_SIDE_PORT, Api, Exporter, Limit, Telling};
 use net::ApiKey;
 use pipeline::suggest::remedy;
-use pipeline::{Json, Problem};
+use pipeline::{Json, Library, Problem};
 use regex_lite::Regex;
 
 use crate::command::{PLACEHOLDERS, placeholders};
@@ -28,6 +28,17 @@ impl Engine {
         } else {
             Err(problems)
         }
+    }
+
+    /// Returns the engines of a library. A wrong definition is left out, because it is reported where it is used.
+    pub fn all(library: &dyn Library) -> Vec<Self> {
+        let names = library.names("engines");
+        let definitions = names
+            .iter()
+            .filter_map(|name| library.find("engines", name));
+        definitions
+            .filter_map(|definition| Self::from_json(&definition).ok())
+            .collect()
     }
 
     fn problems(&self) -> Vec<Problem> {
@@ -292,6 +303,19 @@ impl Engine {
                     .hint("write the name of the variable that holds the key, not the key"),
             );
         }
+        if let Some(header) = &self.launch.api_key_header {
+            let at = |message: &str| Problem::at(&["launch", "api-key-header"], message);
+            if self.launch.api_key_env.is_none() {
+                let message = "`api-key-header` has no effect without `api-key-env`";
+                problems.push(at(message).hint("name the variable that holds the key"));
+            }
+            if !ApiKey::can_be_in(header) {
+                problems.push(
+                    at("this header cannot carry the key alone")
+                        .hint("write the header that the server expects, such as `X-Api-Key`; without it, the key is sent as `Authorization: Bearer`"),
+                );
+            }
+        }
         problems.extend(self.peer_problems());
         match &self.launch.program {
             Program::Packaged(path) => {
@@ -343,6 +367,18 @@ impl Engine {
                 "a server's URL has no `?` and no `#`: they could hold a secret, which would be stored",
             );
         }
+        if let Some(url) = urls.iter().find(|url| url.contains('$')) {
+            let message = format!(
+                "`{url}`: environment variables are not read; declare a parameter, and write `${{NAME}}`"
+            );
+            add("program", &message);
+        }
+        if let Some((base, path)) = urls.iter().find_map(|url| self.base_of(url)) {
+            let message = format!(
+                "the URL of a running server is its base, and `{path}` is added to it: write `{base}`"
+            );
+            add("program", &message);
+        }
         if secure && plain {
             add(
                 "program",
@@ -367,6 +403,25 @@ impl Engine {
             );
         }
         problems
+    }
+
+    /// Returns the base of a URL that ends with the path of the API or with the beginning of it, from `/v1` on; and that
+    /// path.
+    fn base_of<'a>(&'a self, url: &'a str) -> Option<(&'a str, &'a str)> {
+        let path = match self.api {
+            Api::OpenaiCompletions => self.endpoints.completions.as_deref()?,
+            Api::OpenaiChat => self.endpoints.chat.as_deref()?,
+            api => api.path(false),
+        };
+        if !path.starts_with("/v1/") {
+            return None;
+        }
+        let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
+        let url = url.trim_end_matches('/');
+        let mut bases = ends
+            .chain([path.len()])
+            .filter_map(|end| url.strip_suffix(&path[..end]));
+        Some((bases.next()?, path))
     }
 
     /// Returns the problems with a server that Benchtrail starts.

@@ -2,8 +2,10 @@
 //! programs run with which arguments, and the free texts that an experiment adds.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use pipeline::effect::{Consent, Effect, What};
+use pipeline::sources::NamedFiles;
 use pipeline::{Json, Library};
 use serde_json::json;
 
@@ -113,6 +115,31 @@ impl Engine {
         }
     }
 
+    /// Returns the effects of sending the contents of files to this engine, if it already runs: each prompt may carry a
+    /// part of such a file. They need consent even if the engine's definition does not, because the experiment chooses
+    /// the file.
+    pub fn sends(&self, files: &NamedFiles) -> Vec<Effect> {
+        let Program::Running(urls) = &self.launch.program else {
+            return Vec::new();
+        };
+        let url = urls.all().join(" ");
+        let effect = |file: &Path| {
+            let file = file.to_string_lossy().into_owned();
+            Effect {
+                consent: Some(Consent {
+                    definition: json!({"sends": file, "to": url}),
+                    texts: BTreeMap::new(),
+                    arguments: BTreeMap::new(),
+                }),
+                what: What::Send {
+                    file,
+                    url: url.clone(),
+                },
+            }
+        };
+        files.sent().into_iter().map(effect).collect()
+    }
+
     /// Returns the effect of asking an installed program for its version.
     pub fn ask_version(&self) -> Option<Effect> {
         let Program::Installed(name) = &self.launch.program else {
@@ -156,18 +183,14 @@ impl Package {
 
 /// Returns the parts that decide what is executed, for each readable engine of a library.
 pub fn executed_by(library: &dyn Library) -> Vec<Json> {
-    let names = library.names("engines");
-    let definitions = names
-        .iter()
-        .filter_map(|name| library.find("engines", name));
-    definitions
-        .filter_map(|json| Engine::from_json(&json).ok())
-        .map(|engine| engine.executed())
-        .collect()
+    let engines = Engine::all(library).into_iter();
+    engines.map(|engine| engine.executed()).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use pipeline::sources::NamedFile;
+
     use super::*;
 
     fn engine(change: impl FnOnce(&mut Json)) -> Engine {
@@ -231,6 +254,39 @@ mod tests {
         let arguments = consent(json!({"extra": ["--load", "evil"]}));
         assert_ne!(arguments.digest(), plain.digest());
         assert_eq!(arguments.arguments.len(), 1);
+    }
+
+    #[test]
+    fn files_that_are_sent_to_a_running_server_ask_each_and_others_do_not() {
+        let file = |name: &str, sent: bool| NamedFile {
+            path: name.into(),
+            name: name.to_owned(),
+            digest: artifacts::Digest::of(name.as_bytes()),
+            stamp: None,
+            sent: sent.then(|| format!("/home/{name}").into()),
+        };
+        let sources = [file("a", true), file("b", true), file("tokenizer", false)];
+        let files = NamedFiles::new(sources, Path::new(""), None);
+        let running = engine(|d| {
+            d["launch"] = json!({"program": {"running": "http://127.0.0.1:1"}});
+            d["settings"] = json!({});
+        });
+        let sends = running.sends(&files);
+        let digests: Vec<_> = sends
+            .iter()
+            .map(|e| e.consent.as_ref().unwrap().digest())
+            .collect();
+        assert_eq!(digests.len(), 2);
+        assert_ne!(digests[0], digests[1]);
+        let what = What::Send {
+            file: "/home/a".to_owned(),
+            url: "http://127.0.0.1:1".to_owned(),
+        };
+        assert_eq!(sends[0].what, what);
+        assert!(
+            engine(|_| {}).sends(&files).is_empty(),
+            "Benchtrail starts it on this machine"
+        );
     }
 
     #[test]

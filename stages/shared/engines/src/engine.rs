@@ -178,6 +178,13 @@ pub struct Tool {
 /// settings follow the arguments, in the order of the settings' names, those of lists last.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = {
+    "env": "`environment: {NAME: value}`",
+    "variables": "`environment: {NAME: value}`",
+    "args": "`arguments: […]`",
+    "command": "`program:` and `arguments:`",
+    "cmd": "`program:` and `arguments:`",
+}))]
 pub struct Launch {
     /// The program to execute.
     pub program: Program,
@@ -221,6 +228,10 @@ pub struct Launch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^[A-Za-z_][A-Za-z0-9_]*$"))]
     pub api_key_env: Option<String>,
+    /// The header that carries the key alone, for a server that does not read `Authorization`, such as `X-Api-Key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_-]+$"))]
+    pub api_key_header: Option<String>,
 }
 
 impl Launch {
@@ -236,7 +247,7 @@ impl Launch {
             let run = format!("run with `{variable}=… benchtrail run …`");
             Failure::failed(e).hint(ApiKey::remedy(variable, &run))
         })?;
-        Ok(Some(key))
+        Ok(Some(key.sent_in(self.api_key_header.clone())))
     }
 }
 

@@ -10,6 +10,7 @@ mod command;
 mod consent;
 mod engine;
 mod model;
+mod named;
 mod package;
 mod peers;
 mod running;
@@ -25,6 +26,7 @@ pub use engine::{
     Urls, Usage, is_kept_out,
 };
 pub use model::{LocalWeights, Model, NamedWeights, PackagedWeights, Shape, Weights};
+pub use named::{FILES, files_named, not_in_key, texts_of};
 pub use package::{Package, PackageFile, Registry, Sha256, Unpack};
 pub use peers::{Peer, PeerArguments};
 pub use running::{Facts, Probe};

@@ -95,6 +95,7 @@ impl Setting {
         let meant = match self.kind {
             SettingType::Integer => pipeline::language::number_meant(value, false),
             SettingType::Number => pipeline::language::number_meant(value, true),
+            SettingType::Boolean => value.as_str().and_then(pipeline::language::truth_meant),
             _ => None,
         };
         let help = self.help.as_ref().map(|help| format!("`{name}`: {help}"));
@@ -248,6 +249,16 @@ const ONE_PURPOSE: &[&[&str]] = &[
     &["seed", "random-seed"],
 ];
 
+/// Returns the value of a boolean setting that an option with the value `true` stands for, as `no-prefix-caching: true` does.
+fn meant_by_option(setting: &Setting, option: &str, value: &Json) -> Option<bool> {
+    let is_option = |form: &String| form.trim_start_matches('-') == option.trim_start_matches('-');
+    match value {
+        Json::Bool(true) if setting.when_false.iter().any(is_option) => Some(false),
+        Json::Bool(true) if setting.when_true.iter().any(is_option) => Some(true),
+        _ => None,
+    }
+}
+
 /// Returns whether a name that is not a setting still leads to one: as an option of the engine, or as the name that another
 /// engine has for its purpose.
 pub fn stands_for_setting(settings: &BTreeMap<String, Setting>, name: &str) -> bool {
@@ -286,7 +297,10 @@ pub fn resolve(
             let problem = Problem::at_key(&[name], format!("the engine has no setting `{name}`"));
             let hint = match setting_of_option(settings, name) {
                 Some(ours) => {
-                    format!("write `{ours}`: that is the setting for the engine's option `{name}`")
+                    let meant = meant_by_option(&settings[ours], name, value);
+                    let meant =
+                        meant.map_or_else(|| ours.to_owned(), |value| format!("{ours}: {value}"));
+                    format!("write `{meant}`: that is the setting for the engine's option `{name}`")
                 }
                 None => match setting_like(settings, name) {
                     Some((ours, Some(help))) => format!("write `{ours}`: {help}"),

@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
+use pipeline::executable::activate;
 use pipeline::version_manager::shims_of;
 
 use crate::command::{Paths, render};
@@ -45,9 +46,7 @@ pub fn prepare_environment(
     if let Some(venv) = venv {
         let outside = variables().find(|(name, _)| name == "PATH");
         let outside = outside.map_or_else(OsString::new, |(_, value)| value);
-        let folders = std::iter::once(venv.join("bin")).chain(std::env::split_paths(&outside));
-        let path = std::env::join_paths(folders).map_err(io::Error::other)?;
-        command.env("PATH", path).env("VIRTUAL_ENV", venv);
+        activate(command, venv, &outside)?;
     }
     Ok(())
 }

@@ -4,14 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{self, Read};
+use std::io;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pipeline::lease::Scope;
-use pipeline::process::{ProcessId, namespace};
+use pipeline::process::{Limits, ProcessId, Ran, namespace, run_within};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -53,7 +52,8 @@ const ANSWER: Duration = Duration::from_secs(60);
 /// How long the runtime may take to remove a container, beyond the engine's own time.
 const REMOVAL: Duration = Duration::from_secs(60);
 
-const POLL: Duration = Duration::from_millis(20);
+/// The longest answer of the runtime, in bytes.
+const LONGEST: u64 = 64 << 20;
 
 /// How the server in a container is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -124,6 +124,8 @@ pub enum ContainerError {
         /// The time limit; `None` if the caller ended the wait.
         after: Option<Duration>,
     },
+    /// The runtime printed too much, and was stopped. Names the program.
+    Endless(String),
     /// The runtime failed.
     Failed {
         /// Its exit status.
@@ -150,6 +152,9 @@ impl fmt::Display for ContainerError {
                 Some(limit) => write!(f, "`{program}` was stopped after {} s", limit.as_secs()),
                 None => write!(f, "`{program}` was stopped"),
             },
+            Self::Endless(program) => {
+                write!(f, "`{program}` printed more than {} MiB", LONGEST >> 20)
+            }
             Self::Failed {
                 last: Some(line), ..
             } => f.write_str(line),
@@ -173,52 +178,36 @@ fn run(
     go_on: &dyn Fn() -> bool,
 ) -> Result<String, ContainerError> {
     let (program, arguments) = line.split_first().ok_or(ContainerError::NoProgram)?;
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| ContainerError::NotStarted {
-            program: program.clone(),
-            error,
-        })?;
-    let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
-    let drain = thread::spawn(move || {
-        let mut text = Vec::new();
-        // Unreadable output counts as missing; the exit status decides.
-        let _ = err.as_mut().map(|e| e.read_to_end(&mut text));
-        text
-    });
-    let read = thread::spawn(move || {
-        let mut text = Vec::new();
-        let _ = out.as_mut().map(|o| o.read_to_end(&mut text));
-        text
-    });
-    let deadline = Instant::now() + limit;
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) if Instant::now() < deadline && go_on() => thread::sleep(POLL),
-            Ok(None) | Err(_) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(ContainerError::Stopped {
-                    program: program.clone(),
-                    after: (Instant::now() >= deadline).then_some(limit),
-                });
-            }
+    let limits = Limits {
+        time: limit,
+        output: LONGEST,
+        memory: None,
+    };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let stopped = |after| ContainerError::Stopped {
+        program: program.clone(),
+        after,
+    };
+    let output = match run_within(&mut command, Stdio::null(), limits, go_on) {
+        Ok(Ran::Ended(output)) => output,
+        Ok(Ran::Late) => return Err(stopped(Some(limit))),
+        Ok(Ran::Stopped) => return Err(stopped(None)),
+        Ok(Ran::Endless) => return Err(ContainerError::Endless(program.clone())),
+        Err(error) => {
+            return Err(ContainerError::NotStarted {
+                program: program.clone(),
+                error,
+            });
         }
     };
-    let said = read.join().unwrap_or_default();
-    let error = drain.join().unwrap_or_default();
-    if status.success() {
-        return Ok(String::from_utf8_lossy(&said).into_owned());
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let error = String::from_utf8_lossy(&error);
-    let last = error.lines().rfind(|line| !line.trim().is_empty());
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().rfind(|line| !line.trim().is_empty());
     Err(ContainerError::Failed {
-        status,
+        status: output.status,
         last: last.map(|line| line.trim().to_owned()),
     })
 }
@@ -516,6 +505,22 @@ mod tests {
         assert_eq!(sweep(&runtime).expect("an answer"), 1);
         let removed = std::fs::read_to_string(folder.path().join("removed")).expect("a log");
         assert_eq!(removed, format!("rm --force {dead}\n"));
+    }
+
+    #[test]
+    fn a_process_that_the_runtime_leaves_behind_is_not_waited_for() {
+        let runtime = Runtime {
+            program: "sh".into(),
+            arguments: vec!["-c".into()],
+        };
+        let long = Duration::from_secs(600);
+        let said = runtime.ask(&["sleep 30 & echo yes"], long, &|| true);
+        assert_eq!(said.expect("an answer"), "yes\n");
+        let stopped = runtime.ask(&["sleep 600"], long, &|| false);
+        assert!(
+            matches!(&stopped, Err(ContainerError::Stopped { after: None, .. })),
+            "{stopped:?}"
+        );
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! A host that OpenSSH reaches, and our binary on it.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use artifacts::Digest;
+use pipeline::process::{Limits, Ran, run_within};
 use pipeline::sources::NamedFiles;
 use pipeline::{Control, Failure, Json};
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,6 @@ use crate::settings::Ssh;
 
 /// How long a command that only reads something may take.
 const GLANCE: Duration = Duration::from_secs(60);
-const POLL: Duration = Duration::from_millis(10);
 
 /// A host with our binary on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,13 +118,41 @@ impl Host {
             .map(drop)
     }
 
-    /// Returns whether a file exists on the host.
+    /// Copies files of a folder to the host, as a folder under a name. The name then has all of them, or does not exist. Links
+    /// are followed.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or the host refuses.
+    pub fn push_folder(
+        &self,
+        folder: &Path,
+        files: &[PathBuf],
+        target: &str,
+        control: &Control,
+    ) -> Result<(), Failure> {
+        let unreadable = |e: io::Error| Failure::failed(format!("{}: {e}", folder.display()));
+        let script = unpacked_to(&quoted(target));
+        let (archive, writer) = io::pipe().map_err(unreadable)?;
+        let (packed, unpacked) = std::thread::scope(|scope| {
+            let packing = scope.spawn(move || pack(folder, files, writer));
+            // No limit: files are large and links are slow.
+            let unpacked = self.shell(&script, Stdio::from(archive), Duration::MAX, control);
+            (packing.join(), unpacked)
+        });
+        match packed {
+            // The host says why it stopped reading.
+            Ok(Err(e)) if e.kind() != io::ErrorKind::BrokenPipe => Err(unreadable(e)),
+            _ => unpacked.map(drop),
+        }
+    }
+
+    /// Returns whether a file or a folder exists on the host.
     ///
     /// # Errors
     /// If the host cannot be reached.
     pub fn has(&self, file: &str, control: &Control) -> Result<bool, Failure> {
         let script = format!(
-            "if test -f {}; then echo present; else echo absent; fi",
+            "if test -e {}; then echo present; else echo absent; fi",
             quoted(file)
         );
         Ok(self.shell(&script, Stdio::null(), GLANCE, control)?.trim() == "present")
@@ -242,6 +269,30 @@ impl Host {
     }
 }
 
+/// The last file of an archive, which shows that it is complete.
+const COMPLETE: &str = ".complete";
+
+/// Writes files of a folder into an archive.
+fn pack(folder: &Path, files: &[PathBuf], to: impl Write) -> io::Result<()> {
+    let mut archive = tar::Builder::new(io::BufWriter::new(to));
+    for file in files {
+        archive.append_path_with_name(folder.join(file), file)?;
+    }
+    let mut header = tar::Header::new_gnu();
+    header.set_mode(0o644);
+    header.set_size(0);
+    archive.append_data(&mut header, COMPLETE, io::empty())?;
+    archive.into_inner()?.flush()
+}
+
+/// Returns the script that unpacks an archive to a folder with this name, already quoted.
+fn unpacked_to(target: &str) -> String {
+    format!(
+        "t=$(mktemp -d {target}.XXXXXX) && {{ tar -x -o -f - -C \"$t\" && rm \"$t/{COMPLETE}\" && chmod 755 \"$t\" && \
+         mv -T \"$t\" {target} || {{ rm -rf \"$t\"; exit 1; }}; }}"
+    )
+}
+
 /// The longest output of a command on a host, in bytes. A host could print without end.
 const LONGEST: u64 = if cfg!(test) { 1 << 20 } else { 512 << 20 };
 
@@ -258,56 +309,29 @@ pub(crate) fn output_of(
     let Some((program, arguments)) = command.split_first() else {
         return Ok(Err("the command is empty".to_owned()));
     };
-    let child = Command::new(program)
-        .args(arguments)
-        .stdin(input)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut child = match child {
-        Ok(child) => child,
+    let limits = Limits {
+        time: limit,
+        output: LONGEST,
+        memory: None,
+    };
+    let mut stopped = None;
+    let ran = run_within(Command::new(program).args(arguments), input, limits, || {
+        stopped = control.check().err();
+        stopped.is_none()
+    });
+    if let Some(stopped) = stopped {
+        return Err(stopped);
+    }
+    let output = match ran {
+        Ok(Ran::Ended(output)) => output,
+        Ok(Ran::Late | Ran::Stopped) => {
+            return Ok(Err(format!("no answer within {} s", limit.as_secs())));
+        }
+        Ok(Ran::Endless) => return Ok(Err(format!("it printed more than {} MiB", LONGEST >> 20))),
         Err(e) => return Ok(Err(format!("`{program}` cannot be started: {e}"))),
     };
-    let (sender, read) = channel();
-    let mut pipes: [Option<Box<dyn Read + Send>>; 2] = [
-        child.stdout.take().map(|pipe| Box::new(pipe) as _),
-        child.stderr.take().map(|pipe| Box::new(pipe) as _),
-    ];
-    for (at, pipe) in pipes.iter_mut().enumerate() {
-        let (sender, pipe) = (sender.clone(), pipe.take());
-        std::thread::spawn(move || {
-            let mut bytes = Vec::new();
-            // Unreadable output counts as missing; the exit status decides. What is too long is left in the pipe.
-            let _cut = pipe.map(|pipe| pipe.take(LONGEST + 1).read_to_end(&mut bytes));
-            drop(sender.send((at, String::from_utf8_lossy(&bytes).into_owned())));
-        });
-    }
-    let begun = Instant::now();
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) if begun.elapsed() < limit => std::thread::sleep(POLL),
-            Ok(None) => {
-                end(&mut child);
-                return Ok(Err(format!("no answer within {} s", limit.as_secs())));
-            }
-            Err(e) => return Ok(Err(e.to_string())),
-        }
-        if let Err(stopped) = control.check() {
-            end(&mut child);
-            return Err(stopped);
-        }
-    };
-    let mut texts = [String::new(), String::new()];
-    for _ in 0..2 {
-        if let Ok((at, text)) = read.recv_timeout(Duration::from_secs(5)) {
-            texts[at] = text;
-        }
-    }
-    let [out, err] = texts;
-    if out.len() as u64 > LONGEST {
-        return Ok(Err(format!("it printed more than {} MiB", LONGEST >> 20)));
-    }
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let (status, out, err) = (output.status, text(output.stdout), text(output.stderr));
     if status.success() {
         return Ok(Ok(out));
     }
@@ -326,12 +350,6 @@ pub(crate) fn output_of(
     } else {
         why
     }))
-}
-
-fn end(child: &mut std::process::Child) {
-    // If the child cannot be killed, it has already ended.
-    let _ended = child.kill();
-    let _reaped = child.wait();
 }
 
 /// Quotes a word for a POSIX shell.
@@ -361,6 +379,41 @@ mod tests {
         assert_eq!(command.len(), at + 3);
         assert!(command.windows(2).any(|two| two == ["-F", "/etc/x"]));
         assert!(command.contains(&"BatchMode=yes".to_owned()));
+    }
+
+    #[test]
+    fn a_folder_arrives_whole_or_not_at_all() {
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::create_dir(here.path().join("a")).unwrap();
+        std::fs::write(here.path().join("a/x"), "1").unwrap();
+        std::os::unix::fs::symlink(here.path().join("a/x"), here.path().join("y")).unwrap();
+        let files = ["a/x", "y"].map(PathBuf::from);
+        let mut archive = Vec::new();
+        pack(here.path(), &files, &mut archive).unwrap();
+        let unpacked = |bytes: &[u8], name: &str| {
+            let target = there.path().join(name);
+            let script = unpacked_to(&quoted(&target.display().to_string()));
+            let input = tempfile::tempfile().unwrap();
+            (&input).write_all(bytes).unwrap();
+            io::Seek::rewind(&mut &input).unwrap();
+            let command = ["sh".to_owned(), "-c".to_owned(), script];
+            let limit = Duration::from_secs(600);
+            let said = output_of(&command, Stdio::from(input), limit, &Control::quiet()).unwrap();
+            (said.is_ok(), target)
+        };
+        let (arrived, target) = unpacked(&archive, "it's here");
+        assert!(arrived);
+        assert_eq!(std::fs::read_to_string(target.join("a/x")).unwrap(), "1");
+        assert_eq!(std::fs::read_to_string(target.join("y")).unwrap(), "1");
+        assert!(!target.join(COMPLETE).exists());
+        // An archive that ends early, even where a file ends.
+        let mut partial = archive[..1024].to_vec();
+        partial.extend([0; 1024]);
+        let (arrived, target) = unpacked(&partial, "partial");
+        assert!(!arrived && !target.exists());
+        assert_eq!(std::fs::read_dir(there.path()).unwrap().count(), 1);
+        // Nor is anything sent of a folder that cannot be read.
+        assert!(pack(here.path(), &[PathBuf::from("missing")], io::sink()).is_err());
     }
 
     #[test]

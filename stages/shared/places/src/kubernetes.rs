@@ -229,8 +229,7 @@ impl Kubernetes {
 
     /// Returns the node for a replicate (from 1), if the study names nodes.
     pub fn node(&self, turn: usize) -> Option<&str> {
-        let turn = turn.saturating_sub(1).checked_rem(self.nodes.len())?;
-        self.nodes.get(turn).map(String::as_str)
+        crate::in_turn(&self.nodes, turn)
     }
 
     /// Returns the command line of `kubectl` with the user's choice of a cluster.

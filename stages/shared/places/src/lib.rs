@@ -33,6 +33,12 @@ pub use terms::Terms;
 /// The hidden command that starts the binary on another host.
 pub const COMMAND: &str = "__place";
 
+/// Returns the machine for a replicate (from 1): replicates go round the machines that a study names. `None` if it names none.
+fn in_turn(nodes: &[String], turn: usize) -> Option<&str> {
+    let at = turn.saturating_sub(1).checked_rem(nodes.len())?;
+    nodes.get(at).map(String::as_str)
+}
+
 /// Returns the collections of definitions that places refer to.
 pub fn collections() -> Vec<(&'static str, schemars::Schema)> {
     vec![(HOSTS, schemars::schema_for!(PoolHost))]

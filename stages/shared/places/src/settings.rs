@@ -155,24 +155,16 @@ pub(crate) fn folder_problem(place: &str, folder: Option<&str>) -> Option<Proble
 mod tests {
     use super::*;
 
-    struct Nothing;
-
-    impl Library for Nothing {
-        fn find(&self, _: &str, _: &str) -> Option<pipeline::Json> {
-            None
-        }
-        fn names(&self, _: &str) -> Vec<String> {
-            Vec::new()
-        }
-    }
-
     fn messages(host: &str, folder: Option<&str>) -> Vec<String> {
         let ssh = Ssh {
             host: host.to_owned(),
             folder: folder.map(str::to_owned),
             config: None,
         };
-        let problems = Place::Ssh(ssh).pin(&Nothing).err().unwrap_or_default();
+        let problems = Place::Ssh(ssh)
+            .pin(&pipeline::stage::NoLibrary)
+            .err()
+            .unwrap_or_default();
         problems.into_iter().map(|p| p.message).collect()
     }
 

@@ -209,8 +209,7 @@ impl Slurm {
 
     /// Returns the machine for a replicate (from 1), if the study names machines.
     pub fn node(&self, turn: usize) -> Option<&str> {
-        let turn = turn.saturating_sub(1).checked_rem(self.nodes.len())?;
-        self.nodes.get(turn).map(String::as_str)
+        crate::in_turn(&self.nodes, turn)
     }
 }
 

@@ -13,6 +13,16 @@ pub fn state() -> Option<PathBuf> {
     by_environment("XDG_STATE_HOME", ".local/state")
 }
 
+/// Returns the user's home folder; `None` if the environment names none.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the system decides where the user's folders are"
+)]
+pub fn home() -> Option<PathBuf> {
+    let home = PathBuf::from(std::env::var_os("HOME")?);
+    Some(home).filter(|home| home.is_absolute())
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the system decides where the user's folders are"

@@ -304,6 +304,55 @@ fn a_running_server_takes_no_settings() {
 }
 
 #[test]
+fn the_url_of_a_running_server_is_a_base_without_variables() {
+    let mistake = |url: &str, more: Json| {
+        let mut json = json!({
+            "title": "x", "version": "1", "api": "openai-chat", "launch": {"program": {"running": url}},
+        });
+        json.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let problems = Engine::from_json(&json).err().unwrap_or_default();
+        problems
+            .first()
+            .map_or_else(String::new, |p| p.message.clone())
+    };
+    let none = || json!({});
+    for url in [
+        "http://127.0.0.1:8000/v1",
+        "http://127.0.0.1:8000/v1/",
+        "http://127.0.0.1:8000/v1/chat",
+        "http://127.0.0.1:8000/v1/chat/completions",
+    ] {
+        let message = mistake(url, none());
+        assert!(
+            message
+                .ends_with("`/v1/chat/completions` is added to it: write `http://127.0.0.1:8000`"),
+            "{url}: {message}"
+        );
+    }
+    let gateway = mistake("https://gateway/openai/v1", none());
+    assert!(
+        gateway.ends_with("write `https://gateway/openai`"),
+        "{gateway}"
+    );
+    let own = json!({"endpoints": {"chat": "/chat/completions", "models": "/models"}});
+    for (url, more) in [
+        ("https://gateway/openai/v1", own),
+        ("https://gateway/openai", none()),
+        ("http://v1", none()),
+        ("https://gateway/api", json!({"api": "ollama-chat"})),
+    ] {
+        assert_eq!(mistake(url, more), "", "{url}");
+    }
+    let variable = mistake("http://$HOST:8000", none());
+    assert!(
+        variable.contains("environment variables are not read"),
+        "{variable}"
+    );
+}
+
+#[test]
 fn certificates_are_for_running_servers_of_tls_alone() {
     let mistakes = |program: Json| {
         let launch = json!({"program": program, "arguments": [], "ca-file": "ca.pem"});

@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use pipeline::Json;
-use pipeline::process::{ProcessId, interrupt};
+use pipeline::process::{Limits, ProcessId, Ran, interrupt, run_within};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -28,6 +28,12 @@ const POLL: Duration = Duration::from_millis(100);
 const METER_EVERY: Duration = Duration::from_secs(10);
 /// How long the program may take to end after an interrupt. It waits for operations in progress.
 const INTERRUPTED: Duration = Duration::from_secs(15 * 60);
+/// The limits of the command that prints the outputs of the module.
+const OUTPUT: Limits = Limits {
+    time: Duration::from_secs(10 * 60),
+    output: 64 << 20,
+    memory: None,
+};
 /// The pauses before further attempts to destroy.
 const PAUSES: [Duration; 3] = [
     Duration::from_secs(2),
@@ -150,15 +156,34 @@ fn make(
             )));
         }
     }
-    let asked = Command::new(&meter.program)
+    let mut command = Command::new(&meter.program);
+    command
         .arg(chdir(folder))
-        .args(["output", "-json", "-no-color"])
-        .stdin(Stdio::null())
-        .output();
-    let answer = asked.map_err(|e| Unmade::Failed(format!("`output`: {e}")))?;
+        .args(["output", "-json", "-no-color"]);
+    let mut end = None;
+    let asked = run_within(&mut command, Stdio::null(), OUTPUT, || {
+        end = wait(meter);
+        end.is_none()
+    });
+    if let Some(end) = end {
+        return Err(Unmade::Ended(end));
+    }
+    let failed = |why: &str| Unmade::Failed(format!("`output`: {why}"));
+    let answer = match asked {
+        Ok(Ran::Ended(answer)) => answer,
+        Ok(Ran::Late | Ran::Stopped) => {
+            let seconds = OUTPUT.time.as_secs();
+            return Err(failed(&format!("no answer within {seconds} s")));
+        }
+        Ok(Ran::Endless) => {
+            let most = OUTPUT.output >> 20;
+            return Err(failed(&format!("it printed more than {most} MiB")));
+        }
+        Err(e) => return Err(failed(&e.to_string())),
+    };
     serde_json::from_slice(&answer.stdout).map_err(|e| {
         let said = String::from_utf8_lossy(&answer.stderr);
-        Unmade::Failed(format!("`output`: {e} {}", said.trim()))
+        failed(&format!("{e} {}", said.trim()))
     })
 }
 

@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use pipeline::executable::find;
 use pipeline::lease::Scope;
 use pipeline::process::ProcessId;
 use pipeline::sources::NamedFiles;
@@ -88,13 +89,9 @@ fn program(terms: &Terms) -> Result<PathBuf, Failure> {
         Some(one) => vec![one],
         None => vec!["tofu", "terraform"],
     };
-    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     for name in &names {
-        if name.contains('/') && Path::new(name).is_file() {
-            return std::path::absolute(name).map_err(|e| Failure::failed(e.to_string()));
-        }
-        if let Some(program) = folders.iter().map(|f| f.join(name)).find(|p| p.is_file()) {
-            return Ok(program);
+        if let Some(program) = find(name, std::env::split_paths(&path)) {
+            return std::path::absolute(program).map_err(|e| Failure::failed(e.to_string()));
         }
     }
     let reason = format!(
