@@ -197,6 +197,9 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
     }
     if error.kind() == ErrorKind::InvalidSubcommand {
         drop_wild_commands(&mut error);
+        if error.get(ContextKind::SuggestedSubcommand).is_none() {
+            suggest_a_command(&mut error);
+        }
         return error;
     }
     if error.kind() == ErrorKind::ArgumentConflict && is_level_and_rate(&error) {
@@ -285,6 +288,19 @@ fn drop_wild_commands(error: &mut Error) {
     if !alike.is_empty() {
         let alike = ContextValue::Strings(alike);
         error.insert(ContextKind::SuggestedSubcommand, alike);
+    }
+}
+
+/// Suggests the command that a word resembles by our measure, which takes exchanged letters as one mistake: `rnu`.
+fn suggest_a_command(error: &mut Error) {
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) else {
+        return;
+    };
+    let command = Cli::command();
+    let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
+    if let Some(name) = closest(given, shown.map(Command::get_name)) {
+        let name = ContextValue::Strings(vec![name.to_owned()]);
+        error.insert(ContextKind::SuggestedSubcommand, name);
     }
 }
 

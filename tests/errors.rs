@@ -269,6 +269,41 @@ fn mistakes_of_the_first_hour_get_their_remedy() {
         "arrival: {closed-loop: {clients: ${concurrency}}}",
     );
     spoilt(
+        "timeout-minutes",
+        arrival,
+        &format!("{arrival}\n    timeout-minutes: 5\n    outs: [rows]"),
+    );
+    spoilt(
+        "type-inside",
+        arrival,
+        "arrival: {type: closed_loop, clients: 4}",
+    );
+    spoilt(
+        "computed",
+        "requests: ${requests}",
+        "requests: ${concurrency}*8",
+    );
+    spoilt(
+        "computed-inside",
+        "requests: ${requests}",
+        "requests: \"${concurrency * 8}\"",
+    );
+    spoilt(
+        "command-of-a-server",
+        "threads: 1",
+        "threads: 1\n    command: llama-server\n    env: {GGML_X: 1}",
+    );
+    spoilt(
+        "truth-in-quotes",
+        "threads: 1",
+        "threads: 1\n      no-cont-batching: true\n      prompt-cache: \"True\"",
+    );
+    spoilt(
+        "axis-with-a-factor",
+        "concurrency: [1, 4, 8]",
+        "concurrency: {from: 1, to: 8, factor: 2}",
+    );
+    spoilt(
         "concurrency-in-a-load",
         arrival,
         "concurrency: ${concurrency}",

@@ -10,17 +10,17 @@ use super::grammar::Range;
 use super::looks::{escaped, look};
 use super::tree::{Node, Value};
 use crate::ids::AxisId;
-use crate::place::is_hidden;
+use crate::place::{is_hidden, same_label};
 use crate::stage::{Json, Step};
 use crate::suggest::remedy;
 
 /// The largest number of labels of an axis.
 pub(crate) const MAX_LABELS: usize = 10_000;
 
-/// Returns whether two labels look the same to people: equal, or with the same spelling.
-pub(crate) fn same_label(a: &Scalar, b: &Scalar) -> bool {
+/// Returns whether two labels are one to people: the same number, or with the same spelling, as `1` and `"1"`.
+pub(crate) fn alike(a: &Scalar, b: &Scalar) -> bool {
     match (a.as_f64(), b.as_f64()) {
-        (Some(a), Some(b)) => a == b,
+        (Some(_), Some(_)) => same_label(a, b),
         _ => a.to_string() == b.to_string(),
     }
 }
@@ -72,7 +72,7 @@ impl AxisDraft {
 
     /// Returns the index of a label.
     pub(crate) fn index(&self, label: &Scalar) -> Option<u16> {
-        let at = self.labels.iter().position(|l| same_label(l, label))?;
+        let at = self.labels.iter().position(|l| alike(l, label))?;
         Some(u16::try_from(at).expect("an axis has fewer than 2^16 labels"))
     }
 
@@ -84,23 +84,19 @@ impl AxisDraft {
 
     /// Notes the declared labels that this axis lacks.
     pub(crate) fn note_dropped(&mut self, declared: &AxisDraft) {
-        let key = |label: &Scalar| {
-            label
-                .as_f64()
-                .map_or_else(|| label.to_string(), |n| n.to_string())
-        };
-        let here: HashSet<String> = self.labels.iter().chain(&self.dropped).map(key).collect();
+        let here = self.labels.iter().chain(&self.dropped);
+        let here: HashSet<String> = here.map(ToString::to_string).collect();
         let lost = declared
             .labels
             .iter()
-            .filter(|label| !here.contains(&key(label)));
+            .filter(|label| !here.contains(&label.to_string()));
         self.dropped.extend(lost.cloned());
         self.fields_declared.extend(declared.fields.iter().cloned());
     }
 
     /// Returns whether a label is missing only because of the profile or the command line.
     pub(crate) fn has_dropped(&self, label: &Scalar) -> bool {
-        self.dropped.iter().any(|l| same_label(l, label))
+        self.dropped.iter().any(|l| alike(l, label))
     }
 
     /// Returns whether all labels are numbers without fields, so that more numbers may be added.
@@ -287,6 +283,7 @@ fn numbers(
             .is_none_or(|n| matches!(n.value, Value::Int(_)))
     };
     let integers = whole("from") && whole("step");
+    let decimals = decimals(step, from.abs().max(to.abs()));
     let number = |i: usize| {
         let value = from + i as f64 * step;
         if integers {
@@ -294,7 +291,7 @@ fn numbers(
         }
         // Removes the noise of binary fractions: 0.1 + 2 × 0.1 is 0.3.
         Scalar::Float(
-            format!("{value:.9}")
+            format!("{value:.decimals$}")
                 .parse()
                 .expect("a written number can be read"),
         )
@@ -302,6 +299,22 @@ fn numbers(
     (0..=count as usize)
         .map(|i| (number(i), Json::Null, node.span))
         .collect()
+}
+
+/// Returns the number of decimals that the labels of a range are rounded to, given its step and its largest label. Labels
+/// have nine decimals, and those of a range with a smaller step more: nine after the first digit of the step, as far as a
+/// double has them.
+fn decimals(step: f64, largest: f64) -> usize {
+    /// With larger steps, nine decimals are enough.
+    const SMALL: f64 = 1e-4;
+    let exponent = |number: f64| number.log10().floor() as i32;
+    match step < SMALL {
+        true => {
+            let most = 14_i32.saturating_sub(exponent(largest));
+            (9 - exponent(step)).min(most).max(9).cast_unsigned() as usize
+        }
+        false => 9,
+    }
 }
 
 /// Whether a character cannot be in a label.
@@ -359,4 +372,55 @@ pub(crate) fn insane(text: &str) -> Option<(String, String)> {
         ),
         hint,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(from: f64, to: f64, step: f64) -> Vec<String> {
+        let range = Range {
+            from,
+            to,
+            step: Some(step),
+        };
+        let node = serde_json::json!({"from": from, "step": step});
+        let node = Node::from_json(&node, Span::default());
+        let mut mistakes = Vec::new();
+        let labels = numbers(&range, &node, &[], &mut mistakes);
+        assert!(mistakes.is_empty());
+        let labels = labels.into_iter();
+        labels.map(|(label, ..)| label.to_string()).collect()
+    }
+
+    #[test]
+    fn large_integers_are_labels_of_their_own() {
+        let mut axis = AxisDraft::without_labels("seed");
+        axis.labels = vec![
+            Scalar::Int(9_007_199_254_740_992),
+            Scalar::Int(9_007_199_254_740_993),
+        ];
+        assert_eq!(axis.index(&Scalar::Int(9_007_199_254_740_993)), Some(1));
+        assert_eq!(
+            axis.index(&Scalar::Text("9007199254740993".to_owned())),
+            Some(1)
+        );
+        assert_eq!(axis.index(&Scalar::Float(9_007_199_254_740_992.0)), Some(0));
+    }
+
+    #[test]
+    fn labels_of_a_range_have_no_noise_whatever_its_step_is() {
+        assert_eq!(labels(0.1, 0.5, 0.2), ["0.1", "0.3", "0.5"]);
+        let thirds = ["0", "0.333333333", "0.666666667", "1"];
+        assert_eq!(labels(0.0, 1.0, 0.333_333_333_333_333_3), thirds);
+        assert_eq!(
+            labels(0.7, 0.70003, 1e-5),
+            ["0.7", "0.70001", "0.70002", "0.70003"]
+        );
+        let tiny = ["0.0000000001", "0.0000000002", "0.0000000003"];
+        assert_eq!(labels(1e-10, 3e-10, 1e-10), tiny);
+        let large = ["1000000", "1000000.00001", "1000000.00002"];
+        assert_eq!(labels(1e6, 1_000_000.000_02, 1e-5), large);
+        assert_eq!(labels(0.0, 0.0, 1e-10), ["0"]);
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::check::range;
 use super::diagnostics::{Mistake, MistakeKind};
-use super::tree::{Node, Value};
+use super::tree::{Key, Node, Value};
 use crate::stage::Step;
 
 /// Words for the first number of a range, the last one, and the distance.
@@ -36,6 +36,12 @@ const LABELS: [&str; 10] = [
     "enum",
 ];
 
+/// Words for the factor between two labels.
+const FACTORS: [&str; 5] = ["factor", "multiplier", "multiply", "ratio", "base"];
+
+/// The most labels that a remedy lists.
+const MOST_LABELS: usize = 16;
+
 /// Returns the mistake of an axis in the form of another tool: `{values: […]}`, `{range: [1, 8]}`, `{min: 1, max: 8}`.
 pub(super) fn of_another_tool(node: &Node, route: &[Step]) -> Option<Mistake> {
     let entries = node.entries();
@@ -44,6 +50,12 @@ pub(super) fn of_another_tool(node: &Node, route: &[Step]) -> Option<Mistake> {
     let ours = match entries {
         [(key, value)] if LABELS.contains(&folded(&key.text).as_str()) => labels(value)?,
         [(key, value)] if folded(&key.text) == "range" => from_to(value)?,
+        _ if entries
+            .iter()
+            .any(|(key, _)| FACTORS.contains(&folded(&key.text).as_str())) =>
+        {
+            geometric(entries)?
+        }
         _ => {
             let mut parts = Vec::new();
             for (key, value) in entries {
@@ -86,6 +98,26 @@ fn labels(value: &Node) -> Option<String> {
         Value::List(items) if !items.is_empty() && items.iter().all(plain) => Some(value.flow()),
         _ => None,
     }
+}
+
+/// Writes the labels of a range that grows by a factor: `{from: 1, to: 8, factor: 2}`.
+fn geometric(entries: &[(Key, Node)]) -> Option<String> {
+    let whole = |words: &[&str]| {
+        let mut entries = entries.iter();
+        let (_, value) =
+            entries.find(|(key, _)| words.contains(&key.text.to_lowercase().as_str()))?;
+        match value.value {
+            Value::Int(number) => Some(number),
+            _ => None,
+        }
+    };
+    let (from, to) = (whole(ENDS[0].1)?, whole(ENDS[1].1)?);
+    let factor = whole(&FACTORS).filter(|factor| *factor > 1 && from > 0)?;
+    let next = |label: &i64| label.checked_mul(factor).filter(|label| *label <= to);
+    let labels: Vec<String> = std::iter::successors(Some(from).filter(|from| *from <= to), next)
+        .map(|label| label.to_string())
+        .collect();
+    ((1..=MOST_LABELS).contains(&labels.len())).then(|| format!("[{}]", labels.join(", ")))
 }
 
 /// Writes the ends of a range, and its step if there is one.

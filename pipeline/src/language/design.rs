@@ -18,7 +18,7 @@ use super::launches::{candidates, class, launches};
 use super::looks::escaped;
 use super::settings::{BlocksText, DurationText};
 use super::stages::{Draft, Drafts};
-use super::tree::{Node, scalar_json};
+use super::tree::Node;
 use crate::design::{BLOCK, CONTROL, Control, Design, Quiet, UnitOrder, Until, sequence};
 use crate::experiment::Stage;
 use crate::ids::{AxisId, DraftId, StageId};
@@ -554,7 +554,7 @@ impl DesignDraft {
 pub(crate) fn design_json(design: &Design, unit: &str, axes: &Axes) -> Json {
     let control = design.control.map(|control| {
         let axis = &axes[control.axis];
-        let label = |i: u16| scalar_json(&axis.labels[usize::from(i)]);
+        let label = |i: u16| Json::from(&axis.labels[usize::from(i)]);
         json!({ "axis": axis.name, "label": label(control.stands_for), "as": label(control.label) })
     });
     let named = |block: &Vec<usize>| -> Vec<&str> {

@@ -79,6 +79,7 @@ pub(super) fn extended(
             name: name.to_owned(),
             digest: Digest::of(text.as_bytes()),
             stamp: None,
+            sent: None,
         });
         chain.push(below);
     }

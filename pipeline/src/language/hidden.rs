@@ -2,7 +2,7 @@
 //! password, and messages end in the logs of machines.
 
 /// The last words of keys whose value is a secret.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 17] = [
     "api-key",
     "apikey",
     "access-key",
@@ -15,6 +15,11 @@ const NAMES: [&str; 12] = [
     "passwd",
     "authorization",
     "cookie",
+    "subscription-key",
+    "functions-key",
+    "private-key",
+    "credential",
+    "credentials",
 ];
 
 /// Words that come before `token` in the names of counts, times and special tokens. Values of such keys are not secret.
@@ -118,7 +123,7 @@ fn hide_after_flags(all: &[char], shown: &mut [char]) {
             .take_while(|c| is_word(c))
             .count();
         let flag: String = all[at..at + length].iter().collect();
-        if length < 3 || !names_a_secret(&flag.to_ascii_lowercase().replace('_', "-")) {
+        if length < 3 || !names_a_secret(&flag) {
             continue;
         }
         let between = |c: &&char| c.is_whitespace() || matches!(c, '"' | '\'' | ',');
@@ -192,8 +197,10 @@ fn key_before(text: &[char]) -> String {
     key.to_ascii_lowercase().replace('_', "-")
 }
 
-/// Returns whether a key is named like a secret.
-pub(super) fn names_a_secret(key: &str) -> bool {
+/// Returns whether a name of a key, a header or a variable is that of a secret. It ends with such a word, such as `token` in
+/// `X-Auth-Token`.
+pub fn names_a_secret(name: &str) -> bool {
+    let key = name.to_ascii_lowercase().replace('_', "-");
     let of_text = |before: &str| {
         let before = before.trim_end_matches('-');
         OF_TEXT.contains(&before.rsplit('-').next().unwrap_or_default())

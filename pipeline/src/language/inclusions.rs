@@ -5,10 +5,10 @@ use super::diagnostics::{Mistake, Sink, Span};
 use super::interpolate::{Scope, Values};
 use super::rules::reason;
 use super::stages::{Draft, Drafts, included};
-use super::tree::{Key, Node, Value, scalar_json};
+use super::tree::{Key, Node, Value};
 use crate::design::BLOCK;
 use crate::ids::{AxisId, DraftId};
-use crate::stage::Step;
+use crate::stage::{Json, Step};
 
 /// An included cell beyond the product: its position on each axis, the reason, and its place in the file.
 pub(crate) type Inclusion = (Vec<u16>, String, Span);
@@ -76,7 +76,7 @@ fn in_every_block(coordinates: Node, draft: &Draft, axes: &Axes) -> Vec<Node> {
         span: coordinates.span,
     };
     let in_block = |label: &artifacts::Scalar| {
-        let node = Node::from_json(&scalar_json(label), coordinates.span);
+        let node = Node::from_json(&Json::from(label), coordinates.span);
         let mut entries = coordinates.entries().to_vec();
         entries.push((key.clone(), node));
         Node {

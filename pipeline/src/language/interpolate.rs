@@ -9,7 +9,7 @@ use super::axes::{Axes, AxisDraft};
 use super::diagnostics::{Mistake, MistakeKind, Span};
 use super::library::merge;
 use super::placeholders::{Context, context_of, is_variable, no_environment, remedy_for};
-use super::tree::{Node, Value, scalar_json};
+use super::tree::{Node, Value};
 use crate::ids::AxisId;
 use crate::stage::{Json, Step};
 use crate::suggest::{closest, remedy};
@@ -367,7 +367,7 @@ impl<'a> Scope<'a> {
         let axis = &self.axes[self.over[position]];
         let label = axis.seen(at[position]);
         let Some(path) = path else {
-            return Ok(Some(scalar_json(&axis.labels[label])));
+            return Ok(Some(Json::from(&axis.labels[label])));
         };
         let mut value = &axis.fields[label];
         for field in path.split('.') {

@@ -367,6 +367,7 @@ impl<'a> Layers<'a> {
                         name: file,
                         digest,
                         stamp: None,
+                        sent: None,
                     });
                     (path, text)
                 }),
@@ -443,6 +444,11 @@ impl Library for Layers<'_> {
         (first.as_str() != name).then(|| first.clone())
     }
 
+    fn texts(&self) -> Vec<(&'static str, String)> {
+        let text = |key| Some((key, self.root.get(key)?.text()?.to_owned()));
+        ["title", "question"].into_iter().filter_map(text).collect()
+    }
+
     fn axes(&self) -> Vec<String> {
         let axes = self.axes.borrow();
         axes.iter().map(|(name, _)| name.clone()).collect()
@@ -464,6 +470,7 @@ impl Library for Layers<'_> {
         let mut sources = self.sources.borrow_mut();
         let kept = sources.entry(key).or_insert_with(|| source.clone());
         kept.stamp = kept.stamp.or(source.stamp);
+        kept.sent = kept.sent.take().or_else(|| source.sent.clone());
     }
 
     fn digest(&self, path: &Path) -> io::Result<FileDigest> {

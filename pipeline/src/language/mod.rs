@@ -81,13 +81,14 @@ mod unused;
 mod variant;
 
 pub use axes::label_like;
-pub use check::{mistakes_in, number_meant, remedy_for_other_word};
+pub use check::{mistakes_in, number_meant, remedy_for_other_word, truth_meant};
 pub use compile::{Options, load_text, with_own_definitions};
 pub use diagnostics::{Diagnostic, Diagnostics, Place};
 pub(crate) use disk::place_in;
 pub use disk::{Disk, instead_of, load};
 pub use files::{FileError, Files, NoFiles};
 pub use grammar::experiment_schema;
+pub use hidden::names_a_secret;
 use names::check_name;
 pub use names::{is_name, name_remedy};
 pub use parse::json_of;

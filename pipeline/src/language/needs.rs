@@ -219,6 +219,10 @@ fn known_tables(all: &Stages<'_>, number: StageId, library: &dyn Library) -> Kno
     KnownStage {
         stage: stage.name.clone(),
         tables,
+        parameters: match stage.class {
+            Class::Pure => stage.parameter_sets.clone(),
+            _ => Vec::new(),
+        },
     }
 }
 

@@ -1,6 +1,6 @@
 //! Parameters: their declarations, and their values from defaults, the profile and `--set`.
 
-use super::axes::same_label;
+use super::axes::alike;
 use super::check::Checker;
 use super::diagnostics::{Mistake, Sink};
 use super::grammar::{Parameter, ParameterType};
@@ -236,7 +236,7 @@ impl Typed<'_> {
             .map(Node::items)
             .unwrap_or_default();
         let fits = |choice: &Node| match (choice.scalar(), node.scalar()) {
-            (Some(a), Some(b)) => same_label(&a, &b),
+            (Some(a), Some(b)) => alike(&a, &b),
             _ => choice.json() == value,
         };
         if !choices.is_empty() && !choices.iter().any(fits) {

@@ -55,8 +55,37 @@ pub(super) fn remedy_for(inner: &str) -> Option<String> {
         Some(Context::Variables(name)) if is_name(name) => Some(no_environment(name)),
         Some(Context::Values(name)) if is_name(name) => Some(format!("write `${{{name}}}`")),
         _ if is_name(name) => Some(format!("write `${{{name}}}`")),
+        _ if is_arithmetic(name) => Some(NO_ARITHMETIC.to_owned()),
         _ => None,
     }
+}
+
+/// What to do instead of arithmetic.
+pub(super) const NO_ARITHMETIC: &str = "placeholders do not compute: give each label of the axis a field with the \
+     result, and write `\"${AXIS.FIELD}\"`";
+
+/// Returns whether a text is arithmetic with names, as `clients * 8`.
+fn is_arithmetic(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "-_. ()+*/%".contains(c);
+    text.chars().all(is_part)
+        && text.contains(['+', '*', '/', '%', '-'])
+        && text.contains(|c: char| c.is_ascii_alphabetic())
+}
+
+/// Returns whether a text computes with placeholders, as `${clients}*8`.
+pub(super) fn computes(text: &str) -> bool {
+    let mut rest = text;
+    let mut around = String::new();
+    while let Some((before, after)) = rest.split_once("${") {
+        let Some((_, after)) = after.split_once('}') else {
+            return false;
+        };
+        around.push_str(before);
+        rest = after;
+    }
+    around.push_str(rest);
+    let is_part = |c: char| c.is_ascii_digit() || " .()+*/%-".contains(c);
+    rest.len() < text.len() && around.chars().all(is_part) && around.contains(['+', '*', '/', '-'])
 }
 
 /// Reads a shell's variable with a default: `X:-16`, `X:=16`.

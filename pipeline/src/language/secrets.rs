@@ -158,7 +158,7 @@ fn is_word(text: &str) -> bool {
 }
 
 fn is_named(name: &str) -> bool {
-    names_a_secret(&name.to_ascii_lowercase().replace('_', "-"))
+    names_a_secret(name)
 }
 
 /// Returns whether a value can be a secret as it is: not a number, a placeholder, a special token, a path or a sentence.

@@ -10,7 +10,7 @@ use super::design::design_json;
 use super::interpolate::{Scope, Values};
 use super::settings::DurationText;
 use super::stages::{Draft, Drafts};
-use super::tree::{Node, Value, scalar_json};
+use super::tree::{Node, Value};
 use crate::design::Design;
 use crate::experiment::{Experiment, Stage};
 use crate::ids::{AxisId, StageId};
@@ -141,8 +141,8 @@ pub(crate) fn add_launches(experiment: &mut Experiment, launches: &Launches) {
 fn axis(axis: &AxisDraft) -> Json {
     let labels = axis.labels.iter().zip(&axis.fields);
     let label = |(label, fields): (&artifacts::Scalar, &Json)| match fields {
-        Json::Null => json!({ "label": scalar_json(label) }),
-        fields => json!({ "label": scalar_json(label), "fields": fields }),
+        Json::Null => json!({ "label": label }),
+        fields => json!({ "label": label, "fields": fields }),
     };
     json!({ "labels": labels.map(label).collect::<Vec<_>>(), "declared": axis.declared })
 }
@@ -156,7 +156,7 @@ fn stage(stage: &Stage, draft: &Draft, parts: &Parts) -> Json {
                     let axis = &parts.axes[*axis];
                     (
                         axis.name.clone(),
-                        scalar_json(&axis.labels[usize::from(*label)]),
+                        Json::from(&axis.labels[usize::from(*label)]),
                     )
                 })
                 .collect(),

@@ -221,14 +221,3 @@ impl Node {
         }
     }
 }
-
-/// Returns a scalar as JSON.
-pub(crate) fn scalar_json(scalar: &Scalar) -> Json {
-    match scalar {
-        Scalar::Null => Json::Null,
-        Scalar::Bool(value) => (*value).into(),
-        Scalar::Int(value) => (*value).into(),
-        Scalar::Float(value) => (*value).into(),
-        Scalar::Text(value) => value.clone().into(),
-    }
-}

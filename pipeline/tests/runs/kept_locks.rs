@@ -3,9 +3,11 @@
 
 use std::fs;
 
-use artifacts::{Digest, StoreError};
+use artifacts::{Commit, Digest, StoreError};
 use pipeline::lock::{Lock, LockCell};
-use pipeline::{CellStatus, Experiment, PipelineError, Plan, PlanOptions, RunOptions, RunSummary};
+use pipeline::{
+    CellStatus, Decision, Experiment, PipelineError, Plan, PlanOptions, RunOptions, RunSummary,
+};
 use serde_json::json;
 
 use crate::common::{Bench, experiment, ints, registry, stage};
@@ -141,6 +143,42 @@ fn a_measurement_whose_record_is_gone_is_measured_again_unless_the_run_is_locked
     let (summary, _) = bench.run(&study);
     assert!(summary.lock_written);
     assert_ne!(measured(&bench).record, line.record);
+}
+
+#[test]
+fn a_locked_run_uses_no_result_whose_outputs_the_index_does_not_say() {
+    let bench = Bench::new();
+    let study = bench.study();
+    bench.run(&study);
+    let line = measured(&bench);
+    let (key, record) = (line.key.expect("it is ok"), line.record.expect("it is ok"));
+    bench.store.retire(&record).unwrap();
+    let entry = Commit {
+        experiment: study.name.clone(),
+        stage: "ladder".to_owned(),
+        coordinates: line.coordinates,
+        key,
+        record,
+        objects: vec![record],
+        status: "ok".to_owned(),
+        cacheable: true,
+        seconds: 1.0,
+        outputs: "no outputs".to_owned(),
+    };
+    bench.store.commit(&[entry]).unwrap();
+    // The lock agrees with the index.
+    let path = bench.file().with_extension("lock");
+    let mut lock = Lock::read(&path).unwrap().unwrap();
+    let ladder = lock.stages.iter_mut().find(|s| s.name == "ladder");
+    ladder.unwrap().cells[0].outputs = Some(Digest::of(b"no outputs"));
+    lock.write(&path).unwrap();
+    let planned = plan(&bench, &study, &locked()).unwrap();
+    let cell = planned.cells.iter().find(|c| c.name.stage == "ladder");
+    let decision = &cell.unwrap().decision;
+    assert!(
+        matches!(decision, Decision::Blocked { reason, .. } if reason.contains("is not in the store")),
+        "{decision:?}"
+    );
 }
 
 #[test]

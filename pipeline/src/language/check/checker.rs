@@ -4,6 +4,7 @@ use serde_json::Map;
 
 use super::super::diagnostics::{Mistake, MistakeKind, Span};
 use super::super::interpolate::merged;
+use super::super::placeholders::{NO_ARITHMETIC, computes};
 use super::super::settings::{DurationText, PercentText};
 use super::super::tree::{Key, Node, Value};
 use super::remedies::{duration, first_sentence, is_span, wrong_type};
@@ -182,7 +183,10 @@ impl<'a> Checker<'a> {
                 let each: Vec<Vec<Mistake>> = given
                     .map(|value| plain.check(schema, value, route))
                     .collect();
-                if let Some(mistake) = self.of_every_value(schema, text, &each, route) {
+                if let Some(mistake) = self
+                    .of_every_value(schema, text, &each, route)
+                    .or_else(|| of_arithmetic(text, &each, route))
+                {
                     out.push(mistake);
                     return;
                 }
@@ -523,6 +527,16 @@ impl<'a> Checker<'a> {
 
 /// The largest number of mappings inside each other in a form to copy.
 pub(super) const FORM_DEPTH: usize = 2;
+
+/// Returns the one mistake of a text that computes with placeholders, if none of its values fits.
+fn of_arithmetic(text: &str, each: &[Vec<Mistake>], route: &[Step]) -> Option<Mistake> {
+    let first = each.first()?.first()?;
+    let fails = |mistakes: &Vec<Mistake>| mistakes.iter().any(|one| one.route == route);
+    (computes(text) && each.iter().all(fails)).then(|| {
+        let message = format!("`{text}` is a text, not a number");
+        Mistake::new(first.span, route, message).hint(NO_ARITHMETIC)
+    })
+}
 
 /// Checks the length and the format of a text.
 fn check_text(view: &View<'_>, text: &str, node: &Node, route: &[Step], out: &mut Vec<Mistake>) {

@@ -5,8 +5,8 @@ use serde_json::Map;
 use super::super::diagnostics::{Mistake, MistakeKind};
 use super::super::tree::{Key, Node, Value};
 use super::checker::{Checker, FORM_DEPTH};
-use super::numbers::range;
-use super::remedies::{instead, list_of_texts, takes_text, wrong_type};
+use super::numbers::{number, range};
+use super::remedies::{first_sentence, instead, list_of_texts, takes_text, wrong_type};
 use super::view::{View, of_quantile};
 use crate::stage::{Json, Step};
 use crate::suggest::{any_of, closest, list, remedy};
@@ -240,7 +240,33 @@ impl<'a> Alternatives<'a, '_> {
             return wrong(Mistake::new(node.span, route, "the mapping is empty").hint(hint));
         };
         let mistake = Mistake::new(key.span, route, format!("unknown key `{}`", key.text));
+        if let Some(form) = self.named_inside(entries, &names) {
+            return wrong(mistake.hint(format!("write `{form}`")));
+        }
         wrong(mistake.hint(self.remedy(&key.text, "choices", &names)))
+    }
+
+    /// Returns the mapping that one means which names its choice beside the settings, as `{type: poisson, rate: 4}`.
+    fn named_inside(&self, entries: &[(Key, Node)], names: &[&str]) -> Option<String> {
+        let names_one = |(_, value): &&(Key, Node)| {
+            let named = value
+                .text()
+                .map(|text| text.to_lowercase().replace('_', "-"));
+            named.is_some_and(|named| names.contains(&named.as_str()))
+        };
+        let (key, value) = entries.iter().find(names_one)?;
+        let name = value.text()?.to_lowercase().replace('_', "-");
+        if self.constants.contains(&name.as_str()) {
+            return Some(name);
+        }
+        let others = entries.iter().filter(|(other, _)| other.text != key.text);
+        let others: Vec<String> = others
+            .map(|(key, value)| format!("{}: {}", key.text, value.flow()))
+            .collect();
+        match others.is_empty() {
+            true => Some(format!("{{{name}: {{…}}}}")),
+            false => Some(format!("{{{name}: {{{}}}}}", others.join(", "))),
+        }
     }
 
     /// Returns the mapping that a value alone, as `5 %`, stands for.
@@ -296,6 +322,29 @@ impl<'a> Alternatives<'a, '_> {
             .then(|| format!("write `{{from: {from}, to: {to}}}`"))
     }
 
+    /// Returns the number that a text such as `128 tokens` means, if a value may be a number.
+    fn number(&self, node: &Node) -> Option<String> {
+        let takes = |kind: &str| {
+            let mut views = self.views.iter();
+            views.find(|(_, view)| view.types().contains(&kind))
+        };
+        let fractions = takes("number").is_some();
+        // An alternative that has alternatives of its own may be one.
+        let nested = || {
+            self.views
+                .iter()
+                .find(|(_, view)| view.expected() == "nothing")
+        };
+        let (_, view) = takes("integer")
+            .or_else(|| takes("number"))
+            .or_else(nested)?;
+        let hint = number(node.text()?, fractions)?;
+        Some(match view.description() {
+            Some(text) => format!("{hint}; {}", first_sentence(text).to_lowercase()),
+            None => hint,
+        })
+    }
+
     /// The mistake of a value whose type no alternative has.
     fn unfit(&self, checker: &Checker<'a>, node: &Node, route: &[Step]) -> Mistake {
         let mut expected: Vec<String> = Vec::new();
@@ -309,7 +358,9 @@ impl<'a> Alternatives<'a, '_> {
         // A label may have nearly any type.
         let expected = match expected.len() {
             // The alternatives have alternatives of their own.
-            0 if self.ends(node).is_some() => "a number or a range".to_owned(),
+            0 if self.ends(node).or_else(|| self.number(node)).is_some() => {
+                "a number or a range".to_owned()
+            }
             0 => "another value".to_owned(),
             1..=5 => any_of(&expected),
             _ => "a value".to_owned(),
@@ -321,6 +372,9 @@ impl<'a> Alternatives<'a, '_> {
             .first()
             .expect("a list of alternatives is not empty");
         if let Some(hint) = self.wrapped(node).or_else(|| self.ends(node)) {
+            return mistake.hint(hint);
+        }
+        if let Some(hint) = self.number(node) {
             return mistake.hint(hint);
         }
         if let Value::Int(_) | Value::Float(_) = &node.value

@@ -17,6 +17,7 @@ pub(crate) use checker::Checker;
 pub use checker::mistakes_in;
 pub use numbers::number_meant;
 pub(crate) use numbers::range;
+pub use remedies::truth_meant;
 pub(crate) use unknown::has_word;
 pub(crate) use view::key_meant;
 pub use view::remedy_for_other_word;

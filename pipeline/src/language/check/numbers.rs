@@ -65,9 +65,10 @@ pub(super) fn number(text: &str, fractions: bool) -> Option<String> {
         let numbers: Vec<String> = factors.iter().map(|f| (f * value).to_string()).collect();
         return Some(format!("write the number out: {}", any_of(&numbers)));
     }
+    // No setting is in percent: the number alone would be a hundred times as much.
     if word == "%" && fractions {
         return Some(format!(
-            "write the number alone: {digits}, or as a share {}",
+            "write it as a share: {}",
             share_of_percent(digits)?
         ));
     }

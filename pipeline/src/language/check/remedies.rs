@@ -155,11 +155,10 @@ fn for_text(text: &str, view: &View<'_>) -> Option<String> {
     if text.contains("${") {
         return Some("placeholders are not resolved here; write the value itself".to_owned());
     }
-    if wants("boolean") && ["yes", "on", "Yes", "On"].contains(&text) {
-        return Some("write `true`".to_owned());
-    }
-    if wants("boolean") && ["no", "off", "No", "Off"].contains(&text) {
-        return Some("write `false`".to_owned());
+    if wants("boolean")
+        && let Some(remedy) = truth_meant(text)
+    {
+        return Some(remedy);
     }
     if wants("integer") || wants("number") {
         if let Some(hint) = per_second(text, view) {
@@ -231,8 +230,44 @@ fn for_text(text: &str, view: &View<'_>) -> Option<String> {
     None
 }
 
+/// Returns what to write instead of a text that means yes or no.
+pub fn truth_meant(text: &str) -> Option<String> {
+    let folded = text.trim().to_lowercase();
+    match folded.as_str() {
+        "true" | "false" => Some(format!("write {folded} without quotes")),
+        "yes" | "on" | "1" => Some("write `true`".to_owned()),
+        "no" | "off" | "0" => Some("write `false`".to_owned()),
+        _ => None,
+    }
+}
+
+/// Returns the remedy for a list of named mappings where a mapping by name belongs, as the steps of other tools are.
+fn by_name(items: &[Node]) -> Option<String> {
+    const NAMES: [&str; 3] = ["name", "id", "key"];
+    let first = items.first()?;
+    let name = NAMES
+        .iter()
+        .find_map(|key| Some((*key, first.get(key)?.text()?)));
+    let are_mappings = items
+        .iter()
+        .all(|item| matches!(item.value, Value::Map(_)) && !item.entries().is_empty());
+    are_mappings.then(|| match name {
+        Some((key, name)) => format!("write `{name}: {{…}}` instead of `- {key}: {name}`"),
+        None => "write a mapping, each entry under a name: `NAME: {…}`".to_owned(),
+    })
+}
+
 fn for_list(items: &[Node], view: &View<'_>) -> Option<String> {
     let types = view.types();
+    let takes_names = view
+        .keyword("additionalProperties")
+        .is_some_and(Json::is_object);
+    if types == ["object"]
+        && takes_names
+        && let Some(remedy) = by_name(items)
+    {
+        return Some(remedy);
+    }
     if types == ["object"] {
         // `[context: 4096, threads: 4]`
         let entries: Vec<&(Key, Node)> = items.iter().flat_map(Node::entries).collect();
@@ -476,14 +511,8 @@ mod tests {
         assert_eq!(remedy("1'000'000"), "write 1000000");
         assert_eq!(remedy("8k"), "write the number out: 8000 or 8192");
         assert_eq!(remedy("2 Ki"), "write the number out: 2048");
-        assert_eq!(
-            remedy("5 %"),
-            "write the number alone: 5, or as a share 0.05"
-        );
-        assert_eq!(
-            remedy("99.9%"),
-            "write the number alone: 99.9, or as a share 0.999"
-        );
+        assert_eq!(remedy("5 %"), "write it as a share: 0.05");
+        assert_eq!(remedy("99.9%"), "write it as a share: 0.999");
         assert_eq!(remedy("16 requests"), "write the number alone: 16");
         assert_eq!(remedy("5 req/s"), "write the number alone: 5");
         for other in [

@@ -31,7 +31,7 @@ const ALONE: &str = "x-alone";
 const FORM: &str = "x-form";
 
 /// Other tools' words for the keys that stages of every kind have.
-const OF_STAGES: [(&[&str], &str); 7] = [
+const OF_STAGES: [(&[&str], &str); 9] = [
     (
         &[
             "settings",
@@ -72,6 +72,26 @@ const OF_STAGES: [(&[&str], &str); 7] = [
     (
         &["name", "id"],
         "the key of the stage itself: `stages: {NAME: …}`",
+    ),
+    (
+        &[
+            "timeout-minutes",
+            "timeout-seconds",
+            "time-limit",
+            "max-runtime",
+        ],
+        "`timeout: 5 min`, the time limit of a cell",
+    ),
+    (
+        &[
+            "outs",
+            "outputs",
+            "produces",
+            "artifacts",
+            "metrics",
+            "plots",
+        ],
+        "not needed: every output is stored",
     ),
 ];
 
