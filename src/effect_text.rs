@@ -67,6 +67,9 @@ fn summary(what: &What) -> String {
             });
             format!("sends requests to {url}{key}")
         }
+        What::Send { file, url } => {
+            format!("sends the contents of {} to {url}", quoted(file))
+        }
     }
 }
 
@@ -156,7 +159,7 @@ fn details(what: &What) -> Vec<String> {
             lines
         }
         What::Execute { ssh, .. } => vec![words(["ssh", ssh, "benchtrail"])],
-        What::Resolve { .. } | What::Reach { .. } => Vec::new(),
+        What::Resolve { .. } | What::Reach { .. } | What::Send { .. } => Vec::new(),
     }
 }
 

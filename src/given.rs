@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use bundle::BundleError;
+use pipeline::lock::is_lock;
 
 use crate::exit::Stop;
 use crate::nearby;
@@ -271,8 +272,8 @@ fn only_lock(folder: &Path) -> Option<PathBuf> {
         opened.is_ok_and(|(file, _)| file.take(START).read_to_end(&mut start).is_ok())
             && start.starts_with(b"benchtrail lock")
     };
-    let is_lock = |path: &PathBuf| path.extension().is_some_and(|e| e == "lock") && begins(path);
-    let mut locks = entries.map(|entry| entry.path()).filter(is_lock);
+    let is_its = |path: &PathBuf| is_lock(path) && begins(path);
+    let mut locks = entries.map(|entry| entry.path()).filter(is_its);
     let first = locks.next()?;
     locks.next().is_none().then_some(first)
 }

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use pipeline::lock::is_lock;
+
 use crate::exit::Stop;
 
 /// Folders that contain no locks and are not searched.
@@ -25,7 +27,7 @@ pub(crate) fn find_locks(folder: &Path, locks: &mut Vec<PathBuf>) -> Result<(), 
             if !NOT_SEARCHED.iter().any(|name| entry.file_name() == *name) {
                 find_locks(&path, locks)?;
             }
-        } else if path.extension().is_some_and(|e| e == "lock") {
+        } else if is_lock(&path) {
             let bytes = artifacts::regular::read(&path)
                 .map_err(|e| Stop::refused_at(path.display(), &e))?;
             if bytes.starts_with(b"benchtrail lock ") {

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use pipeline::lock::is_lock;
+
 use crate::project::Project;
 use crate::terminal;
 
@@ -94,10 +96,6 @@ fn live_locks() -> Vec<PathBuf> {
     let live = |root: &artifacts::Root| root.journals.iter().any(|journal| journal.live);
     let live = roots.unwrap_or_default().into_iter().filter(live);
     live.map(|root| root.file).collect()
-}
-
-fn is_lock(path: &Path) -> bool {
-    path.extension().is_some_and(|end| end == "lock")
 }
 
 /// Returns whether a lock is that of an experiment, with or without a profile.

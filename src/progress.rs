@@ -246,7 +246,11 @@ impl Progress {
                 what,
                 rates,
                 log,
-            } => self.cell_progress(cell, (*done, *total, what), rates.as_ref(), log),
+                notice,
+            } => {
+                let activity = (*done, *total, &**what);
+                self.cell_progress(cell, activity, rates.as_ref(), (log, *notice));
+            }
             Event::CellEnded {
                 cell,
                 stage,
@@ -316,7 +320,7 @@ impl Progress {
         cell: &str,
         (done, total, what): (u64, Option<u64>, &str),
         rates: Option<&Rates>,
-        log: &[String],
+        (log, notice): (&[String], bool),
     ) {
         if self.show == Show::Verbose {
             for line in log {
@@ -338,7 +342,7 @@ impl Progress {
             self.set_message(&format!(
                 "{place}{stage}: {count}{what}{figures}{last}  {at}"
             ));
-        } else if !self.show.is_quiet() && self.is_due() {
+        } else if !self.show.is_quiet() && (notice || self.is_due()) {
             self.say(&format!("{place}{cell}: {count}{what}{figures}{last}"));
         }
     }

@@ -167,6 +167,8 @@ fn bounds(folder: &Path) -> Option<serde_json::Value> {
         ("ttft", "ttft_ms"),
         ("tpot", "tpot_ms"),
         ("e2e", "e2e_latency_ms"),
+        ("ttft_scheduled", "ttft_scheduled_ms"),
+        ("e2e_scheduled", "e2e_scheduled_ms"),
     ];
     let bounds: Vec<serde_json::Value> = metrics
         .iter()

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use artifacts::Store;
 use bundle::Bundle;
 use explore::lock_at;
-use pipeline::lock::{Lock, lock_file};
+use pipeline::lock::{Lock, is_lock, lock_file};
 
 use crate::args::Global;
 use crate::cells::read_lock;
@@ -114,7 +114,7 @@ impl Study {
                 },
             });
         }
-        let (lock, lock_file) = if path.extension().is_some_and(|e| e == "lock") {
+        let (lock, lock_file) = if is_lock(path) {
             let lock = Lock::read(path).map_err(Stop::failed)?;
             let lock = lock.ok_or_else(|| {
                 Stop::nothing(format!("{name}: no such lock"))

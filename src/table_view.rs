@@ -53,17 +53,6 @@ impl View {
         (from.min(table.rows()), to.min(table.rows()))
     }
 
-    fn names(&self, table: &Table) -> Result<Vec<String>, TableError> {
-        if self.columns.is_empty() {
-            return Ok(table.names());
-        }
-        for name in &self.columns {
-            // Requesting a missing column is an error that lists the existing ones.
-            table.column(name)?;
-        }
-        Ok(self.columns.clone())
-    }
-
     /// Returns the part as aligned text for the terminal: a heading of names and units, the rows, the total number of
     /// rows, and the columns that did not fit.
     ///
@@ -74,7 +63,7 @@ impl View {
     }
 
     fn text_within(&self, table: &Table, width: Option<usize>) -> Result<String, TableError> {
-        let names = self.names(table)?;
+        let names = table.chosen(&self.columns)?;
         let (from, to) = self.bounds(table);
         let headings = names.iter().map(|name| {
             table
@@ -139,7 +128,7 @@ impl View {
     /// # Errors
     /// If a column is not in the table.
     pub(crate) fn json(&self, table: &Table) -> Result<Value, TableError> {
-        let names = self.names(table)?;
+        let names = table.chosen(&self.columns)?;
         let (from, to) = if self.rows.is_some() {
             self.bounds(table)
         } else {
@@ -149,7 +138,7 @@ impl View {
         for row in from..to {
             let mut object = Map::new();
             for name in &names {
-                object.insert(name.clone(), scalar(&table.value(name, row)?));
+                object.insert(name.clone(), Value::from(&table.value(name, row)?));
             }
             rows.push(Value::Object(object));
         }
@@ -158,17 +147,6 @@ impl View {
             .filter_map(|n| Some((n.clone(), Value::String(table.unit(n)?))))
             .collect();
         Ok(json!({ "rows": rows, "units": units, "first_row": from, "rows_in_all": table.rows() }))
-    }
-}
-
-/// Returns a scalar as JSON.
-pub(crate) fn scalar(value: &Scalar) -> Value {
-    match value {
-        Scalar::Null => Value::Null,
-        Scalar::Bool(v) => json!(v),
-        Scalar::Int(v) => json!(v),
-        Scalar::Float(v) => json!(v),
-        Scalar::Text(v) => json!(v),
     }
 }
 

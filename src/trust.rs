@@ -50,7 +50,7 @@ pub(crate) fn permit(session: &Session, plan: &Plan, answer: Answer) -> Result<P
         if permit.allows(consent) {
             continue;
         }
-        if kept.has(consent) {
+        if kept.has(consent) || sends_own_file(&effect.effect.what, &kept.project) {
             permit.give(consent);
         } else if !asked.iter().any(|(_, other)| *other == consent) {
             asked.push((effect, consent));
@@ -72,6 +72,22 @@ pub(crate) fn permit(session: &Session, plan: &Plan, answer: Answer) -> Result<P
         }
     }
     Ok(permit)
+}
+
+/// Returns whether this sends a file of the project, to which the experiment belongs too. Hidden files and the files of
+/// hidden folders, such as `.env`, do not count, and nothing in a home folder counts if that is the project.
+fn sends_own_file(what: &What, project: &Path) -> bool {
+    let What::Send { file, .. } = what else {
+        return false;
+    };
+    let is_hidden =
+        |part: std::path::Component<'_>| part.as_os_str().as_encoded_bytes().starts_with(b".");
+    let inside = Path::new(file).strip_prefix(project);
+    let holds_home = || {
+        let home = places::user::home().and_then(|home| home.canonicalize().ok());
+        home.is_some_and(|home| home.starts_with(project))
+    };
+    inside.is_ok_and(|inside| !inside.components().any(is_hidden)) && !holds_home()
 }
 
 /// Returns whether a user can answer.
@@ -100,7 +116,7 @@ struct Deed {
 impl Deed {
     fn of(asked: &[(&StageEffect, &Consent)]) -> Self {
         let contacts = |(effect, _): &(&StageEffect, &Consent)| {
-            matches!(effect.effect.what, What::Reach { .. })
+            matches!(effect.effect.what, What::Reach { .. } | What::Send { .. })
         };
         match asked.iter().all(contacts) {
             true => Self {

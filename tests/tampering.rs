@@ -333,7 +333,7 @@ fn a_statement_whose_record_is_changed_beside_the_report_is_named() {
     let outcome = study.audit();
     assert_eq!(outcome.code, Some(1), "{}", output_of(&outcome));
     assert!(
-        output_of(&outcome).contains("statements was edited"),
+        output_of(&outcome).contains("report.statements.parquet was edited"),
         "{}",
         output_of(&outcome)
     );

@@ -210,3 +210,71 @@ fn what_ships_with_the_binary_asks_nothing_unless_it_is_given_whole_arguments() 
     assert!(with("launch: {program: {installed: sh}}", ""));
     assert!(with("version: '0.0.1'", "extra-arguments: [--load, evil]"));
 }
+
+/// An experiment that sends a file to a server that already runs, where nothing listens.
+fn sending(file: &str) -> String {
+    format!(
+        "experiment: sending\nseed: 1\n\
+         engines:\n  there: {{extends: openai, launch: {{program: {{running: \"http://127.0.0.1:9\"}}}}, ready: {{timeout-s: 1}}}}\n\
+         models:\n  none: {{title: None, weights: {{named: {{id: nothing}}}}}}\n\
+         workloads:\n  w: {{description: Words., prompts: {{corpus: {{file: \"{file}\", length: 7}}}}, output: {{tokens: 4}}}}\n\
+         stages:\n  env: {{kind: provision, engine: there, model: none}}\n\
+         \x20 server: {{kind: serve, needs: [env]}}\n\
+         \x20 ladder:\n    kind: load\n    needs: [server]\n    workload: w\n\
+         \x20   arrival: {{closed-loop: {{clients: 1}}}}\n    requests: 1\n"
+    )
+}
+
+#[test]
+fn a_file_from_outside_is_sent_to_a_running_server_only_after_consent() {
+    let elsewhere = Elsewhere::new();
+    let victim = tempfile::tempdir().expect("a temporary folder");
+    let outside = victim.path().join("credentials");
+    let words = "one two three four five six seven eight nine ten\n";
+    let at = |name: &str| elsewhere.project.path().join(name);
+    for file in [&outside, &at("prompts.txt"), &at(".env")] {
+        fs::write(file, words.repeat(9)).expect("writable");
+    }
+    std::os::unix::fs::symlink(&outside, at("link.txt")).expect("a link");
+    let run = |file: &str, arguments: &[&str]| {
+        fs::write(at("sending.yaml"), sending(file)).expect("writable");
+        elsewhere.run(arguments)
+    };
+    let outside = outside.to_str().expect("text");
+    for (file, shown) in [
+        (outside, "credentials to http://127.0.0.1:9"),
+        ("link.txt", "credentials to http://127.0.0.1:9"),
+        (".env", ".env to http://127.0.0.1:9"),
+    ] {
+        let refused = run(file, &["run", "sending.yaml", "--no-dry-run"]);
+        assert_eq!(refused.code, Some(2), "{file}: {}", refused.stderr);
+        for part in [
+            "sends the contents of",
+            shown,
+            "nothing was sent",
+            "--trust",
+        ] {
+            assert!(
+                refused.stderr.contains(part),
+                "{file}: {part}: {}",
+                refused.stderr
+            );
+        }
+    }
+    // The server does not answer, so the run itself fails.
+    let reached = |outcome: Outcome| {
+        assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("127.0.0.1:9"), "{}", outcome.stderr);
+    };
+    reached(run("prompts.txt", &["run", "sending.yaml", "--no-dry-run"]));
+    reached(run(
+        outside,
+        &["run", "sending.yaml", "--no-dry-run", "--trust"],
+    ));
+    reached(run(outside, &["run", "sending.yaml", "--no-dry-run"]));
+    for file in ["/proc/self/environ", "/proc/kmsg"] {
+        let refused = run(file, &["plan", "sending.yaml"]);
+        assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+        assert!(refused.stderr.contains("procfs"), "{}", refused.stderr);
+    }
+}

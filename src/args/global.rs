@@ -51,7 +51,8 @@ impl ExperimentArgs {
 /// Which cells to consider, and what to force.
 #[derive(Clone, Debug, Args, Default)]
 pub(crate) struct Selection {
-    /// Include only these stages or cells and what they need: `STAGE` or `STAGE[axis=label,…]`.
+    /// Include only these stages or cells and what they need: `STAGE` or `STAGE[axis=label,…]`. Repeat the option for
+    /// several.
     #[arg(long, value_name = "CELLS")]
     pub(crate) only: Vec<String>,
     /// Execute this stage and every stage that depends on it again (measurements only with --fresh).

@@ -46,7 +46,7 @@ pub(crate) struct LoadArgs {
     pub(crate) headers: Vec<(String, String)>,
 
     /// Closed loop with N clients. A client sends its next request when the previous one is
-    /// answered [default: 1]. Several levels, such as `1,8,64`, run one after the other.
+    /// answered [default: 1]. Several levels, such as `1,8,64`, run one after the other, each with prompts of its own.
     #[arg(long, value_name = "N,…", value_delimiter = ',', group = "arrivals",
           help_heading = "Arrivals", value_parser = parse_clients, allow_negative_numbers = true)]
     pub(crate) concurrency: Vec<u32>,
@@ -62,11 +62,12 @@ pub(crate) struct LoadArgs {
     /// Send all requests at once.
     #[arg(long, group = "arrivals", help_heading = "Arrivals")]
     pub(crate) burst: bool,
-    /// Poisson arrivals in steps of a rate and its duration, in seconds or with a unit, such as `2:30,4:30,8:1min`.
+    /// Poisson arrivals in steps of a rate and its duration, in seconds or with a unit, such as `2:30,4:30,8:1min`. The load
+    /// ends with the last step, unless you set --requests.
     #[arg(long, value_name = "R:S,…", value_delimiter = ',', value_parser = parse_step, allow_hyphen_values = true, group = "arrivals", help_heading = "Arrivals")]
     pub(crate) steps: Vec<(f64, f64)>,
     /// Poisson arrivals whose rate changes linearly from one value to another over S seconds, or over a time with its
-    /// unit, such as `1:4:30s`.
+    /// unit, such as `1:4:30s`. The load ends with the ramp, unless you set --requests.
     #[arg(long, value_name = "FROM:TO:S", value_parser = parse_ramp, allow_hyphen_values = true, group = "arrivals", help_heading = "Arrivals")]
     pub(crate) ramp: Option<(f64, f64, f64)>,
     /// Replay the times and lengths of a recorded trace, in JSON Lines or CSV. With --workload or
@@ -115,7 +116,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "search", help_heading = "Arrivals",
           value_parser = parse_positive::<u32>, allow_negative_numbers = true)]
     pub(crate) generators: u32,
-    /// Do not test the server with one short request first. A run of one request has no test.
+    /// Do not test the server with one request for a single token first. A run of one request has no test.
     #[arg(long, help_heading = "Arrivals")]
     pub(crate) no_preflight: bool,
     /// Number of warm-up requests to send first; they are not counted.
@@ -157,8 +158,8 @@ pub(crate) struct LoadArgs {
         help_heading = "Requests"
     )]
     pub(crate) tokenizer: Option<String>,
-    /// Output tokens to request, `N` or `A..B`. The end of sequence is ignored if the API allows it. The answers in a
-    /// ShareGPT file do not set the lengths [default: that of the workload; 64 with --prompt-words or --prompt-tokens].
+    /// Output tokens to request, `N` or `A..B`, also for rows of a file that name a length of their own. The end of sequence is
+    /// ignored if the API allows it. The answers in a ShareGPT file do not set the lengths [default: that of the workload; 64 with --prompt-words or --prompt-tokens].
     #[arg(long, value_name = "N", value_parser = parse_count, visible_alias = "output-len", aliases = ["random-output-len", "osl"],
           help_heading = "Requests")]
     pub(crate) output_tokens: Option<(u32, u32)>,
@@ -238,8 +239,9 @@ pub(crate) struct LoadArgs {
     pub(crate) longest: String,
 
     /// Goodput bounds on `ttft`, `tpot` or `e2e`, such as `ttft=200,tpot=40` in ms, or `ttft:200ms
-    /// tpot:0.04s`.
-    #[arg(long, value_name = "BOUNDS", value_delimiter = ',', num_args = 1..=3, visible_alias = "goodput",
+    /// tpot:0.04s`. With --max-concurrency and a rate, `ttft` and `e2e` count from the scheduled time, as `ttft_scheduled` and
+    /// `e2e_scheduled` always do.
+    #[arg(long, value_name = "BOUNDS", value_delimiter = ',', num_args = 1..=5, visible_alias = "goodput",
           value_parser = parse_bound, help_heading = "Results")]
     pub(crate) slo: Vec<(String, f64)>,
     /// Also print the figures of another tool, computed with its formulas from the same rows.

@@ -341,7 +341,7 @@ pub(super) fn parse_bound(text: &str) -> Result<(String, f64), String> {
         }
         None => {
             return Err(format!(
-                "cannot set a bound on `{name}`: use ttft, tpot or e2e"
+                "cannot set a bound on `{name}`: use ttft, tpot, e2e, ttft_scheduled or e2e_scheduled"
             ));
         }
     };
@@ -385,6 +385,8 @@ fn bounded(name: &str) -> Option<(&'static str, Option<f64>)> {
         "ttft" | "time_to_first_token" => "ttft",
         "tpot" | "time_per_output_token" => "tpot",
         "e2e" | "e2el" | "e2e_latency" | "request_latency" | "latency" => "e2e",
+        "ttft_scheduled" => "ttft_scheduled",
+        "e2e_scheduled" => "e2e_scheduled",
         _ => return None,
     };
     Some((metric, share))
@@ -498,6 +500,7 @@ mod tests {
         }
         assert_eq!(bounded("ttft_p90"), Some(("ttft", Some(0.9))));
         assert_eq!(bounded("p7-ttft"), Some(("ttft", Some(0.07))));
+        assert_eq!(bounded("e2e_scheduled_ms"), Some(("e2e_scheduled", None)));
     }
 
     #[test]

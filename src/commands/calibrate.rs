@@ -12,7 +12,7 @@ use artifacts::counted;
 use indicatif::{ProgressBar, ProgressStyle};
 use load::reference::Launcher;
 use load::{LoadError, Origin, Target, TimeSpan};
-use pipeline::stage::{Control, Coordinates, Library, StageKind};
+use pipeline::stage::{Control, Coordinates, NoLibrary, StageKind};
 use serde_json::{Value, json};
 
 use super::load_server::Server;
@@ -115,15 +115,6 @@ fn target(arguments: &CalibrateArgs) -> Result<Option<Target>, Stop> {
 
 /// Returns the requested grid, checked in the same way as a stage's settings.
 fn grid(arguments: &CalibrateArgs) -> Result<Grid, Stop> {
-    struct NoLibrary;
-    impl Library for NoLibrary {
-        fn find(&self, _: &str, _: &str) -> Option<Value> {
-            None
-        }
-        fn names(&self, _: &str) -> Vec<String> {
-            Vec::new()
-        }
-    }
     let mut grid = if arguments.quick {
         Grid::quick()
     } else {

@@ -305,6 +305,10 @@ fn space(project: &Project) -> Diagnosis {
     }
 }
 
+/// The remedy for a server that should already run.
+const NOT_RUNNING: &str =
+    "start the server, or correct `launch.program.running` in the engine's definition";
+
 /// Checks the engines that an experiment's cells name, and their fallbacks.
 fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec<Diagnosis>, Stop> {
     let arguments = ExperimentArgs {
@@ -336,15 +340,28 @@ fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec
                 let missing = unmet(&engine, machine, brought);
                 let module = provision::missing_module(&engine, machine)
                     .filter(|_| brought == Brought::Nothing);
-                findings.push(match (missing.as_slice(), module) {
-                    ([], Some(failure)) => Diagnosis {
-                        what: format!("engine {name} (stage `{}`)", stage.name),
+                let what = || format!("engine {name} (stage `{}`)", stage.name);
+                let silent = serve::silent(&engine);
+                match (missing.as_slice(), module) {
+                    ([], Some(failure)) => findings.push(Diagnosis {
+                        what: what(),
                         state: State::Lacking,
                         detail: failure.reason,
                         remedy: failure.hint,
-                    },
-                    _ => engine_finding(&stage.name, name, &missing, i + 1 < engines.len()),
-                });
+                    }),
+                    ([], None) if !silent.is_empty() => {
+                        findings.extend(silent.into_iter().map(|(url, reason)| Diagnosis {
+                            what: what(),
+                            state: State::Lacking,
+                            detail: format!("{url}: {reason}"),
+                            remedy: Some(NOT_RUNNING.to_owned()),
+                        }));
+                    }
+                    _ => {
+                        let has_stand_in = i + 1 < engines.len();
+                        findings.push(engine_finding(&stage.name, name, &missing, has_stand_in));
+                    }
+                }
             }
         }
     }

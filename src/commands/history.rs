@@ -4,7 +4,7 @@ use std::path::Path;
 
 use artifacts::{Column, Store, Table};
 use explore::{Commit, Followed, GitError, History, Judged, Point, Series, csv, figure_remedy};
-use pipeline::lock::{Lock, lock_file};
+use pipeline::lock::{Lock, is_lock, lock_file};
 use serde_json::json;
 
 use super::history_figure::{Line, drawn};
@@ -27,7 +27,7 @@ pub(super) fn history(arguments: &HistoryArgs, global: &Global) -> Result<(), St
             .hint(pipeline::language::instead_of(&arguments.study)));
     }
     must_be(&arguments.study, Wanted::Run)?;
-    let lock = match arguments.study.extension().is_some_and(|e| e == "lock") {
+    let lock = match is_lock(&arguments.study) {
         true => arguments.study.clone(),
         false => lock_file(&arguments.study, profile),
     };

@@ -1,7 +1,7 @@
 //! `init`: writes a short study that runs, as a file to edit.
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::Path;
 
 use artifacts::counted;
@@ -9,6 +9,7 @@ use pipeline::language::{is_name, name_remedy};
 use pipeline::suggest::remedy;
 use serde_json::{Value, json};
 
+use super::init_ask::Questions;
 use super::init_results;
 use super::list::{is_defined, names_of, needs_weights_file};
 use super::load_study::LoadStudy;
@@ -80,16 +81,18 @@ fn each_once<T: PartialEq + std::fmt::Display>(axis: &str, labels: &[T]) -> Resu
 }
 
 pub(super) fn init(arguments: &InitArgs, global: &Global) -> Result<(), Stop> {
-    let asks = !arguments.yes
-        && !global.json
-        && arguments.from_load.is_none()
-        && arguments.from_results.is_empty()
-        && std::io::stdin().is_terminal()
-        && std::io::stderr().is_terminal();
+    let questions = Questions {
+        asked: !arguments.yes
+            && !global.json
+            && arguments.from_load.is_none()
+            && arguments.from_results.is_empty()
+            && std::io::stdin().is_terminal()
+            && std::io::stderr().is_terminal(),
+    };
     check_order(arguments)?;
-    let name = name(arguments, asks)?;
+    let name = name(arguments, questions)?;
     let text = match arguments.from_results.as_slice() {
-        [] => text(&wish(arguments, name.clone(), asks)?),
+        [] => text(&wish(arguments, name.clone(), questions)?),
         files => init_results::text(&name, files)?,
     };
     let file = format!("{name}.yaml");
@@ -131,46 +134,34 @@ fn check_order(arguments: &InitArgs) -> Result<(), Stop> {
 }
 
 /// Returns the study's name.
-fn name(arguments: &InitArgs, asks: bool) -> Result<String, Stop> {
-    let name = match &arguments.name {
-        Some(name) => name.clone(),
-        None if asks => ask("Name of the study", "my-study")?,
-        None => "my-study".to_owned(),
+fn name(arguments: &InitArgs, questions: Questions) -> Result<String, Stop> {
+    let read = |name: &str| {
+        let name = name.strip_suffix(".yaml").unwrap_or(name);
+        check_name(name).map(|()| name.to_owned())
     };
-    let name = name.strip_suffix(".yaml").unwrap_or(&name).to_owned();
-    check_name(&name)?;
-    Ok(name)
+    match &arguments.name {
+        Some(name) => read(name),
+        None => questions.answer("Name of the study", "my-study", read),
+    }
 }
 
-fn wish(arguments: &InitArgs, name: String, asks: bool) -> Result<Wish, Stop> {
-    let ask = |question: &str, default: &str| match asks {
-        true => ask(question, default),
-        false => Ok(default.to_owned()),
-    };
+fn wish(arguments: &InitArgs, name: String, questions: Questions) -> Result<Wish, Stop> {
     if let Some(folder) = &arguments.from_load {
         return from_load(arguments, name, folder);
     }
     let server = match &arguments.from_url {
         Some(url) => running(arguments, url)?,
-        None => started(arguments, &ask)?,
+        None => server(arguments, questions)?,
     };
-    let mut workloads = arguments.workloads.clone();
-    if workloads.is_empty() {
-        let given = ask("Workloads, separated by commas", "short-decode")?;
-        workloads = given
-            .split(',')
-            .map(|name| name.trim().to_owned())
-            .collect();
-    }
-    for workload in &workloads {
-        is_defined("workloads", workload)?;
-    }
-    each_once("workload", &workloads)?;
+    let workloads = match arguments.workloads.as_slice() {
+        [] => questions.answer("Workloads, separated by commas", "short-decode", |given| {
+            let names = given.split(',').map(|name| name.trim().to_owned());
+            checked_workloads(names.collect())
+        })?,
+        given => checked_workloads(given.to_vec())?,
+    };
     let levels = match (arguments.clients.as_slice(), arguments.rates.as_slice()) {
-        ([], []) => Levels::Clients(clients(&ask(
-            "Levels of clients, separated by commas",
-            "1,2,4",
-        )?)?),
+        ([], []) => questions.answer("Levels of clients, separated by commas", "1,2,4", clients)?,
         ([], rates) => Levels::Rates(rates.to_vec()),
         (clients, _) => Levels::Clients(clients.to_vec()),
     };
@@ -183,6 +174,15 @@ fn wish(arguments: &InitArgs, name: String, asks: bool) -> Result<Wish, Stop> {
         levels,
         repetitions: arguments.repetitions,
     })
+}
+
+/// Checks that workloads are defined and that each is given once.
+fn checked_workloads(workloads: Vec<String>) -> Result<Vec<String>, Stop> {
+    for workload in &workloads {
+        is_defined("workloads", workload)?;
+    }
+    each_once("workload", &workloads)?;
+    Ok(workloads)
 }
 
 /// The number of measured requests per cell, if nothing else sets it.
@@ -218,16 +218,12 @@ fn extent(arguments: &InitArgs, levels: &Levels) -> Result<String, Stop> {
 
 /// Takes server, requests and arrivals from the output of an earlier `load` run.
 fn from_load(arguments: &InitArgs, name: String, folder: &Path) -> Result<Wish, Stop> {
-    let study = LoadStudy::read(folder)?;
+    let levels = LoadStudy::read_levels(folder)?;
+    // The highest level has the most requests.
+    let study = &levels[levels.len() - 1];
     let stage = &study.stage;
     let levels = match (arguments.clients.as_slice(), arguments.rates.as_slice()) {
-        ([], []) => match stage["arrival"]["closed-loop"]["clients"].as_u64() {
-            Some(clients) => Levels::Clients(vec![u32::try_from(clients).unwrap_or(u32::MAX)]),
-            None => match stage["arrival"]["poisson"]["rate"].as_f64() {
-                Some(rate) => Levels::Rates(vec![rate]),
-                None => Levels::As(stage["arrival"].clone()),
-            },
-        },
+        ([], []) => levels_as_before(&levels, folder)?,
         ([], rates) => Levels::Rates(rates.to_vec()),
         (clients, _) => Levels::Clients(clients.to_vec()),
     };
@@ -271,30 +267,80 @@ fn from_load(arguments: &InitArgs, name: String, folder: &Path) -> Result<Wish, 
     })
 }
 
-fn started(
-    arguments: &InitArgs,
-    ask: &dyn Fn(&str, &str) -> Result<String, Stop>,
-) -> Result<Server, Stop> {
+/// Returns the levels of an earlier run.
+fn levels_as_before(studies: &[LoadStudy], folder: &Path) -> Result<Levels, Stop> {
+    let arrivals = || studies.iter().map(|study| &study.stage["arrival"]);
+    let clients: Option<Vec<u32>> = arrivals()
+        .map(|arrival| arrival["closed-loop"]["clients"].as_u64())
+        .map(|clients| u32::try_from(clients?).ok())
+        .collect();
+    let rates: Option<Vec<f64>> = arrivals()
+        .map(|arrival| match arrival.as_str() {
+            Some("burst") if studies.len() > 1 => Some(f64::INFINITY),
+            _ => arrival["poisson"]["rate"].as_f64(),
+        })
+        .collect();
+    match (clients, rates, studies) {
+        (Some(clients), ..) => Ok(Levels::Clients(clients)),
+        (None, Some(rates), _) => Ok(Levels::Rates(rates)),
+        (None, None, [one]) => Ok(Levels::As(one.stage["arrival"].clone())),
+        (None, None, _) => {
+            let message = format!(
+                "the levels of {} are no clients and no Poisson rates",
+                folder.display()
+            );
+            Err(Stop::usage(message)
+                .hint("name the folder of one level, or give `--clients` or `--rates`"))
+        }
+    }
+}
+
+/// Returns the server that the answers name: one that is running, or an engine to start with its model.
+fn server(arguments: &InitArgs, questions: Questions) -> Result<Server, Stop> {
+    enum Answer {
+        Engine(String),
+        Running(Server),
+    }
+    let defined = |engine: &str| is_defined("engines", engine).map(|()| engine.to_owned());
     let engine = match &arguments.engine {
-        Some(engine) => engine.clone(),
-        None => ask("Engine (`benchtrail list engines`)", "llama-cpp")?,
+        Some(engine) => defined(engine)?,
+        None => {
+            let question =
+                "Engine to start (`benchtrail list engines`), or the URL of a running server";
+            let answer = questions.answer(question, "llama-cpp", |answer| {
+                // No name of a definition has these.
+                match answer.contains([':', '/']) {
+                    true => running(arguments, answer).map(Answer::Running),
+                    false => defined(answer).map(Answer::Engine),
+                }
+            })?;
+            match answer {
+                Answer::Engine(engine) => engine,
+                Answer::Running(server) => return Ok(server),
+            }
+        }
     };
-    is_defined("engines", &engine)?;
     let model = match &arguments.model {
-        Some(model) => model.clone(),
-        None => ask(
+        Some(model) => model_of(&engine, model)?,
+        None => questions.answer(
             "Model (`benchtrail list models`, or an id or a path)",
             "smollm2-135m-instruct",
+            |model| model_of(&engine, model),
         )?,
     };
+    Ok(Server::Started { engine, model })
+}
+
+/// Returns the model that an engine is to serve.
+fn model_of(engine: &str, model: &str) -> Result<Model, Stop> {
     let defined = names_of("models");
-    let model = match defined.contains(&model) {
-        true => Model::Defined(model),
-        false => Model::Named(model),
+    let model = match defined.iter().any(|name| name == model) {
+        true => Model::Defined(model.to_owned()),
+        false => Model::Named(model.to_owned()),
     };
     if let Model::Named(name) = &model
         && !name.ends_with(".gguf")
-        && needs_weights_file(&engine)
+        && needs_weights_file(engine)
     {
         let message = format!("the engine `{engine}` loads a GGUF file, and `{name}` is not one");
         return Err(Stop::usage(message).hint(
@@ -314,7 +360,7 @@ fn started(
             remedy(name, "models", names)
         ));
     }
-    Ok(Server::Started { engine, model })
+    Ok(model)
 }
 
 /// Checks that a running server is reachable, and takes its first model unless one is named.
@@ -346,31 +392,18 @@ fn running(arguments: &InitArgs, url: &str) -> Result<Server, Stop> {
     })
 }
 
-fn clients(text: &str) -> Result<Vec<u32>, Stop> {
+fn clients(text: &str) -> Result<Levels, Stop> {
     let each = text.split(',').map(|level| level.trim().parse::<u32>());
     let levels: Result<Vec<u32>, _> = each.collect();
-    levels
+    let levels = levels
         .ok()
         .filter(|levels| levels.iter().all(|level| *level > 0))
+        .map(Levels::Clients)
         .ok_or_else(|| {
             Stop::usage(format!("`{text}` is not a list of levels"))
                 .hint("write numbers of clients, as in `1,4,16`")
-        })
-}
-
-/// Asks a question in the terminal; an empty answer means the default.
-fn ask(question: &str, default: &str) -> Result<String, Stop> {
-    let wrong = |e: std::io::Error| Stop::refused_at("the terminal", &e);
-    let mut err = std::io::stderr().lock();
-    write!(err, "{question} [{default}]: ").map_err(wrong)?;
-    err.flush().map_err(wrong)?;
-    let mut answer = String::new();
-    std::io::stdin()
-        .lock()
-        .read_line(&mut answer)
-        .map_err(wrong)?;
-    let answer = answer.trim();
-    Ok(if answer.is_empty() { default } else { answer }.to_owned())
+        })?;
+    levels.each_once().map(|()| levels)
 }
 
 /// Checks the rules for an experiment's name.
@@ -419,7 +452,14 @@ fn text(wish: &Wish) -> String {
         }
         Server::Running { .. } => {
             add("  machine: {kind: provision, engine: there, model: served}");
-            add("  server: {kind: serve, needs: [machine]}    # it is already running");
+            let server = "  server: {kind: serve, needs: [machine]}    # it is already running";
+            match over.is_empty() {
+                true => add(server),
+                // Cells that differ only in the load have the same prompts.
+                false => add(&format!(
+                    "{server}; switch its prompt cache off, because the levels send the same prompts"
+                )),
+            }
         }
     }
     add("  ladder:");
@@ -577,6 +617,38 @@ mod tests {
         }
         assert!(Levels::Clients(vec![8, 4]).each_once().is_ok());
         assert!(each_once("workload", &["a".to_owned(), "a".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn the_levels_of_an_earlier_sweep_are_those_of_the_study() {
+        let folder = tempfile::tempdir().unwrap();
+        let levels = |arrivals: &[(&str, Value)]| {
+            let run = folder.path().join(arrivals[0].0);
+            for (name, arrival) in arrivals {
+                let level = run.join(name);
+                std::fs::create_dir_all(&level).unwrap();
+                let study = json!({
+                    "benchtrail": "1", "url": "http://127.0.0.1:1", "model": "m", "api": "openai-chat",
+                    "api_key_env": null, "seed": 0, "stage": {"arrival": arrival}, "result": null,
+                });
+                std::fs::write(level.join("load.json"), study.to_string()).unwrap();
+            }
+            let studies = LoadStudy::read_levels(&run)?;
+            levels_as_before(&studies, &run)
+        };
+        let closed = |clients: u32| json!({"closed-loop": {"clients": clients}});
+        let sweep = [("concurrency-16", closed(16)), ("concurrency-8", closed(8))];
+        assert!(matches!(levels(&sweep), Ok(Levels::Clients(all)) if all == [8, 16]));
+        let open = |rate: f64| json!({"poisson": {"rate": rate}});
+        let sweep = [("rate-inf", json!("burst")), ("rate-2", open(2.0))];
+        assert!(matches!(levels(&sweep), Ok(Levels::Rates(all)) if all == [2.0, f64::INFINITY]));
+        assert!(matches!(
+            levels(&[("burst", json!("burst"))]),
+            Ok(Levels::As(_))
+        ));
+        let gamma = |rate: f64| json!({"gamma": {"rate": rate, "burstiness": 0.5}});
+        let sweep = [("gamma-2", gamma(2.0)), ("gamma-4", gamma(4.0))];
+        assert!(levels(&sweep).is_err());
     }
 
     #[test]

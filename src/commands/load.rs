@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use load::{DirectArrival, Monitoring, Origin, Settings, Telemetry};
+use load::{DirectArrival, Monitoring, Origin, Settings, Telemetry, WorkloadChoice};
 use pipeline::stage::Coordinates;
 use tempfile::TempDir;
 
@@ -15,7 +15,7 @@ use super::load_save;
 use super::load_search::search;
 use super::load_server::Server;
 use super::load_settings::{
-    Levelled, axis_of, check_levels, checked_settings, direct, levels, slo,
+    Levelled, axis_of, check_bounds, check_levels, checked_settings, direct, levels, slo,
 };
 use super::load_sweep::{self, Sweep};
 use super::load_words;
@@ -23,12 +23,13 @@ use crate::args::{Global, LoadArgs};
 use crate::exit::Stop;
 use crate::project::shown;
 use crate::signals::listen_for_signals;
-use crate::terminal::say;
+use crate::terminal::{complain, say};
 
 pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     let mut levels = levels(arguments);
     let several = levels.len() > 1;
     check_levels(&levels)?;
+    check_bounds(arguments, &levels)?;
     if several && arguments.search.is_some() {
         return Err(Stop::usage("a search finds its levels itself")
             .hint("give one level, at which --search begins"));
@@ -65,7 +66,7 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
         let like = direct(arguments, &levels[0].arrival)?;
         try_once(&like, &server, &target, &cancelled)?;
     }
-    let level = |settings: Settings, arrival: &DirectArrival, folder: &Path| {
+    let level = |settings: Settings, arrival: &DirectArrival, folder: &Path, origin: &Origin| {
         let one = Level {
             arguments,
             global,
@@ -73,21 +74,27 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
             folder,
             several,
         };
-        one.measure(settings, &origin, &server, &target, &monitoring, &cancelled)
+        one.measure(settings, origin, &server, &target, &monitoring, &cancelled)
     };
     if several {
         let sweep = Sweep {
             axis: axis_of(arguments),
             levels: std::mem::take(&mut levels),
         };
-        return measure_levels(&sweep, arguments, global, |at| {
+        warn_of_written(&settings);
+        return measure_levels(&sweep, arguments, global, |i, at| {
             let settings = checked_settings(arguments, &at.arrival)?;
             let own = folder.join(load_sweep::folder_of(at));
             make_folder(&own)?;
-            level(settings, &at.arrival, &own)
+            // As the probes of a search: no level profits from the server's cache of another.
+            let origin = Origin {
+                seed: origin.seed.wrapping_add(i as u64),
+                ..origin.clone()
+            };
+            level(settings, &at.arrival, &own, &origin)
         });
     }
-    let run = level(settings, &levels[0].arrival, folder)?;
+    let run = level(settings, &levels[0].arrival, folder, &origin)?;
     if global.json {
         say(&run.document.to_string());
     } else {
@@ -175,16 +182,28 @@ impl<'a> RowsFolder<'a> {
     }
 }
 
+/// Warns that the levels of a sweep send the same prompts if a file has them, whatever the seed.
+fn warn_of_written(settings: &Settings) {
+    if let Some(WorkloadChoice::Inline(workload)) = &settings.workload
+        && workload.prompts.is_written()
+    {
+        complain(
+            "warning: every level takes its prompts from the same file, so a server with a prefix cache may answer all levels but \
+             the first from it",
+        );
+    }
+}
+
 /// Measures the levels of a sweep up to the first that stops it, and prints them side by side.
 fn measure_levels(
     sweep: &Sweep,
     arguments: &LoadArgs,
     global: &Global,
-    measure: impl Fn(&Levelled) -> Result<Run, Stop>,
+    measure: impl Fn(usize, &Levelled) -> Result<Run, Stop>,
 ) -> Result<(), Stop> {
     let (mut runs, mut stop) = (Vec::new(), None);
-    for at in &sweep.levels {
-        let run = measure(at)?;
+    for (i, at) in sweep.levels.iter().enumerate() {
+        let run = measure(i, at)?;
         stop = run.stop();
         runs.push((at.level, run));
         if stop.is_some() {

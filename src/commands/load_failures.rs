@@ -10,9 +10,12 @@ use crate::terminal::in_line;
 /// The number of distinct reasons kept: the first ones, if a server words each error differently.
 const KEPT: usize = 8;
 
+/// A reason: how the requests ended, the code of HTTP if there is one, and the words.
+type Reason = (RequestStatus, Option<i64>, String);
+
 /// Reasons, with the number of requests that failed for each.
 #[derive(Debug, Default)]
-pub(super) struct Failures(BTreeMap<String, u64>);
+pub(super) struct Failures(BTreeMap<Reason, u64>);
 
 impl Failures {
     /// Counts a request.
@@ -20,12 +23,13 @@ impl Failures {
         if row.status == RequestStatus::Ok {
             return;
         }
-        let reason = match (&row.error, row.http_status) {
+        let words = match (&row.error, row.http_status) {
             // An answer without a body has no words behind its status.
             (Some(error), _) => error.trim_end_matches([':', ' ']).to_owned(),
             (None, Some(code)) => format!("HTTP {code}"),
             (None, None) => row.status.word().to_owned(),
         };
+        let reason = (row.status, row.http_status, words);
         if self.0.len() < KEPT || self.0.contains_key(&reason) {
             *self.0.entry(reason).or_default() += 1;
         }
@@ -43,26 +47,28 @@ impl Failures {
             n => format!(", and {n} other reasons"),
         };
         // The words of a server cannot begin a line, which would look like a message of this program.
-        let shown = in_line(reason);
-        Stop::failed(format!("no request was answered: {shown}{more}")).hint(remedy(reason))
+        let (status, code, words) = reason;
+        let shown = in_line(words);
+        Stop::failed(format!("no request was answered: {shown}{more}")).hint(remedy(*status, *code))
     }
 }
 
-fn remedy(reason: &str) -> &'static str {
-    let begins = |start: &str| reason.starts_with(start);
-    if begins("HTTP 429") {
-        return "the server limits how much you may send: lower --concurrency or --rate, or raise its limit";
+fn remedy(status: RequestStatus, code: Option<i64>) -> &'static str {
+    match (status, code) {
+        (RequestStatus::HttpError, Some(429)) => {
+            "the server limits how much you may send: lower --concurrency or --rate, or raise its limit"
+        }
+        (RequestStatus::HttpError, Some(500..600)) => {
+            "the server failed: look into its log, and send one request by hand"
+        }
+        (RequestStatus::HttpError, Some(400..500)) => {
+            "the server refuses the requests: check --api, --model and the length of the prompts"
+        }
+        (RequestStatus::Timeout, _) => {
+            "look into the server's log; if it only needs longer, raise --first-token-timeout and --timeout"
+        }
+        _ => "look into the server's log, and send one request by hand",
     }
-    if begins("HTTP 5") {
-        return "the server failed: look into its log, and send one request by hand";
-    }
-    if begins("HTTP 4") {
-        return "the server refuses the requests: check --api, --model and the length of the prompts";
-    }
-    if reason.contains("timeout") {
-        return "look into the server's log; if it only needs longer, raise --first-token-timeout and --timeout";
-    }
-    "look into the server's log, and send one request by hand"
 }
 
 #[cfg(test)]
@@ -71,27 +77,22 @@ mod tests {
 
     #[test]
     fn the_most_frequent_failure_is_named() {
-        let mut failures = Failures::default();
-        *failures
-            .0
-            .entry("HTTP 500: out of memory".to_owned())
-            .or_default() += 3;
-        *failures.0.entry("HTTP 429: wait".to_owned()).or_default() += 1;
-        let message = format!("{:?}", failures.none_answered());
+        let failed = |code: i64, words: &str| {
+            let words = format!("HTTP {code}: {words}");
+            (RequestStatus::HttpError, Some(code), words)
+        };
+        let all = [(failed(500, "out of memory"), 3), (failed(429, "wait"), 1)];
+        let message = format!("{:?}", Failures(all.into()).none_answered());
         assert!(
             message.contains("HTTP 500: out of memory, and another reason"),
             "{message}"
         );
         assert!(message.contains("look into its log"), "{message}");
-        let mut forged = Failures::default();
-        *forged
-            .0
-            .entry("HTTP 400: no\nhint: run this".to_owned())
-            .or_default() += 1;
+        let forged = Failures([(failed(400, "no\nhint: run this"), 1)].into());
         let message = format!("{:?}", forged.none_answered());
         assert!(message.contains("no\\\\nhint"), "{message}");
-        assert!(remedy("first-token timeout").contains("--first-token-timeout"));
-        let died = "the server reports an error in the answer: engine died";
-        assert!(!remedy(died).contains("timeout"));
+        let timeout = remedy(RequestStatus::Timeout, Some(200));
+        assert!(timeout.contains("--first-token-timeout"));
+        assert!(!remedy(RequestStatus::MalformedStream, Some(200)).contains("timeout"));
     }
 }

@@ -19,7 +19,7 @@ use super::load_compat::{compat, compat_json, compat_table};
 use super::load_failures::Failures;
 use super::load_save;
 use super::load_server::Server;
-use super::load_settings::{direct, slo};
+use super::load_settings::{direct, judged_slo, slo};
 use super::load_study::LoadStudy;
 use super::load_table::{json_of, table_of};
 use super::load_words::in_options;
@@ -70,7 +70,7 @@ impl Level<'_> {
             .map_err(Stop::from)?;
         let quiet = arguments.quiet || global.json;
         let (control, bar) = self.control(&spec, target, cancelled, quiet);
-        let slo = slo(arguments);
+        let (asked, slo) = (slo(arguments), judged_slo(arguments, self.arrival));
         let mut summarizer = Summarizer::new(slo, self.folder);
         let mut failures = Failures::default();
         let result = run_load_into(
@@ -93,20 +93,32 @@ impl Level<'_> {
         result.warnings.extend(spec.prompts.repeated());
         result
             .warnings
+            .extend(result.tally.warm_cache(&spec.workload));
+        result
+            .warnings
             .iter()
             .for_each(|warning| complain(&format!("warning: {}", continued(&in_options(warning)))));
         let summary = summarizer
             .finish()
-            .map_err(|e| Stop::refused_at("the rows cannot be read again", &e))?;
-        let compat = compat(arguments, &result, &slo)?;
-        let saved = load_save::save(arguments, target, &spec, &result, &slo);
-        let mut document = json_of(arguments.seed, target, &spec, &result, &summary, &slo);
+            .map_err(|e| Stop::refused_at("the rows cannot be read again", &e))?
+            .with_unsent(result.cell.unsent_requests);
+        // Other tools count from sending.
+        let compat = compat(arguments, &result, &asked)?;
+        let saved = load_save::save(arguments, target, &spec, &result, &asked);
+        let mut document = json_of(origin.seed, target, &spec, &result, &summary, &slo);
         if arguments.out.is_some() {
             let stage = direct(arguments, self.arrival)?.stage();
-            let study = LoadStudy::new(arguments, target, &declared, stage, document.clone());
+            let study = LoadStudy::new(
+                arguments,
+                origin,
+                target,
+                &declared,
+                stage,
+                document.clone(),
+            );
             study.write(self.folder)?;
         }
-        let mut table = table_of(arguments.seed, target, &spec, &result, &summary, &slo);
+        let mut table = table_of(origin.seed, target, &spec, &result, &summary, &slo);
         if let Some((tool, figures)) = &compat {
             document["compat"] = compat_json(*tool, figures);
             table.push_str(&format!("\n\n{}", compat_table(*tool, figures)));
@@ -146,7 +158,9 @@ impl Level<'_> {
         quiet: bool,
     ) -> (Control, ProgressBar) {
         let planned = spec.prompts.count(Phase::Measured);
-        let timed = self.arguments.duration.is_some();
+        // Ladders and ramps last as long as they say.
+        let lasts = spec.extent.duration;
+        let timed = lasts.is_some();
         let bar = bar((!timed).then_some(planned as u64), quiet);
         let logs = !quiet && !is_watched();
         if logs || self.several && !quiet {
@@ -156,7 +170,7 @@ impl Level<'_> {
                 (None, Some(rate)) => format!(" at {rate} req/s"),
                 (None, None) => " at once".to_owned(),
             };
-            let what = match &self.arguments.duration {
+            let what = match lasts {
                 Some(duration) => format!("requests for {duration}"),
                 None => counted(planned, "request"),
             };

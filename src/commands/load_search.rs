@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use artifacts::counted;
-use load::{Monitoring, Origin, Probe, SearchFiles, Settings, Target, run_search};
+use load::{Monitoring, Origin, Probe, SearchFiles, Settings, Slo, Target, run_search};
 use pipeline::language::settings::percent_of_share;
 use pipeline::stage::{CellStatus, Control};
 use serde_json::{Value, json};
 
-use super::load_settings::slo;
+use super::load_settings::{judged_slo, levels};
 use super::load_words::in_options;
 use crate::args::{Global, LoadArgs};
 use crate::columns::columns;
@@ -80,10 +80,12 @@ pub(super) fn search(
     for warning in few.iter().chain(of_best) {
         complain(&format!("warning: {}", continued(&in_options(warning))));
     }
+    // A search has one level, at which it begins.
+    let slo = judged_slo(arguments, &levels(arguments)[0].arrival);
     if global.json {
-        say(&json_of(arguments, &files).to_string());
+        say(&json_of(arguments, &files, &slo).to_string());
     } else {
-        say(&table_of(arguments, &files));
+        say(&table_of(arguments, &files, &slo));
     }
     let outcome = &files.outcome;
     match files.failure {
@@ -128,13 +130,8 @@ fn row(probe: &Probe) -> Vec<String> {
     ]
 }
 
-fn table_of(arguments: &LoadArgs, files: &SearchFiles) -> String {
+fn table_of(arguments: &LoadArgs, files: &SearchFiles, slo: &Slo) -> String {
     let outcome = &files.outcome;
-    let bounds: Vec<String> = arguments
-        .slo
-        .iter()
-        .map(|(name, ms)| format!("{} ≤ {ms} ms", name.to_uppercase()))
-        .collect();
     let heading = [
         "probe",
         "level",
@@ -161,14 +158,14 @@ fn table_of(arguments: &LoadArgs, files: &SearchFiles) -> String {
         "{}\n\n{} for {} % of requests: {result}\n{} in {}; see docs/load.md for \
          how levels are judged",
         columns(&heading, &rows, &[0, 2, 3, 4, 5]),
-        bounds.join(" and "),
+        slo.in_words(),
         percent_of_share(arguments.attainment),
         counted(outcome.requests(), "request"),
         counted(outcome.probes.len(), "probe"),
     )
 }
 
-fn json_of(arguments: &LoadArgs, files: &SearchFiles) -> Value {
+fn json_of(arguments: &LoadArgs, files: &SearchFiles, slo: &Slo) -> Value {
     let outcome = &files.outcome;
     let probes = outcome.probes.iter().map(|p| {
         json!({
@@ -181,13 +178,15 @@ fn json_of(arguments: &LoadArgs, files: &SearchFiles) -> Value {
             "verdict": p.verdict.word(), "by_share": p.by_share,
         })
     });
-    let slo = slo(arguments);
     json!({
         "kept": outcome.kept.map(load::SearchLevel::number),
         "missed": outcome.missed.map(load::SearchLevel::number),
         "undecided": outcome.undecided.map(|undecided| undecided.level.number()),
         "unit": outcome.probes.first().map(|probe| probe.level.unit()),
-        "slo_ms": { "ttft": slo.ttft_ms, "tpot": slo.tpot_ms, "e2e": slo.e2e_ms },
+        "slo_ms": {
+            "ttft": slo.ttft_ms, "tpot": slo.tpot_ms, "e2e": slo.e2e_ms,
+            "ttft_scheduled": slo.ttft_scheduled_ms, "e2e_scheduled": slo.e2e_scheduled_ms,
+        },
         "attainment": arguments.attainment,
         "complete": files.failure.is_none(),
         "requests": outcome.requests(),

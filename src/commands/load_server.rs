@@ -197,6 +197,11 @@ impl Server<'_> {
                 ModelsError::Status(429 | 502..=504, _) => {
                     "wait until the server is ready and not overloaded, or name the model with --model"
                 }
+                // A proxy may answer 500 to a request without a key.
+                ModelsError::Status(500.., _) if self.api_key_env.is_none() => {
+                    "is the URL the base of an inference server? If so, --api-key-env names the environment variable \
+                     that holds its API key, if it needs one, and --model names the model"
+                }
                 _ => "is the URL the base of an inference server? If so, name the model with --model",
             }),
         }
@@ -217,6 +222,12 @@ fn of_server(words: &str) -> Option<&'static str> {
         return Some(
             "give shorter prompts (--prompt-words, --input-len) or fewer output tokens (--output-tokens), or start \
              the server with a longer context",
+        );
+    }
+    if words.contains("ignore_eos") {
+        return Some(
+            "the server cannot ignore the end of a sequence: choose a --workload whose output is a cap, without `mode: exact` \
+             and without --output-tokens, such as single-chat",
         );
     }
     words.contains("chat template").then_some(
@@ -251,6 +262,8 @@ mod tests {
         let template =
             "HTTP 400: you must provide a chat template if the tokenizer does not define one.";
         assert!(of_server(template).is_some_and(|hint| hint.contains("openai-completions")));
+        let strict = "HTTP 422: Unexpected keys in the request: {'ignore_eos'}";
+        assert!(of_server(strict).is_some_and(|hint| hint.contains("single-chat")));
         assert_eq!(of_server("HTTP 422: field required"), None);
     }
 }

@@ -201,5 +201,31 @@ pub(super) fn slo(arguments: &LoadArgs) -> Slo {
         ttft_ms: bound("ttft"),
         tpot_ms: bound("tpot"),
         e2e_ms: bound("e2e"),
+        ttft_scheduled_ms: bound("ttft_scheduled"),
+        e2e_scheduled_ms: bound("e2e_scheduled"),
+    }
+}
+
+/// Returns the bounds by which the requests of arrivals are judged. Open arrivals may wait in line for `--max-concurrency`.
+pub(super) fn judged_slo(arguments: &LoadArgs, arrival: &DirectArrival) -> Slo {
+    match (arguments.max_concurrency, arrival) {
+        (Some(_), arrival) if !matches!(arrival, DirectArrival::ClosedLoop { .. }) => {
+            slo(arguments).from_schedule()
+        }
+        _ => slo(arguments),
+    }
+}
+
+/// Rejects bounds from the scheduled time for a closed loop, in which no request could meet them.
+pub(super) fn check_bounds(arguments: &LoadArgs, levels: &[Levelled]) -> Result<(), Stop> {
+    let slo = slo(arguments);
+    let of_schedule = slo.ttft_scheduled_ms.or(slo.e2e_scheduled_ms).is_some();
+    let closed = |at: &Levelled| matches!(at.arrival, DirectArrival::ClosedLoop { .. });
+    match of_schedule && levels.iter().any(closed) {
+        true => Err(Stop::usage(
+            "a closed loop has no schedule, so no request would meet a bound from its scheduled time",
+        )
+        .hint("bound `ttft` or `e2e`, or send with --rate")),
+        false => Ok(()),
     }
 }

@@ -1,9 +1,9 @@
 //! `load.json` in the folder of a run: the server, the settings and the results, so that a study can start from it.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use load::{Settings, Target};
+use load::{Origin, Settings, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -37,6 +37,7 @@ impl LoadStudy {
     /// Describes a finished run; `stage` is the load as an experiment would declare it.
     pub(super) fn new(
         arguments: &LoadArgs,
+        origin: &Origin,
         target: &Target,
         settings: &Settings,
         mut stage: Value,
@@ -54,7 +55,7 @@ impl LoadStudy {
             model: target.model.clone(),
             api: target.api.word().to_owned(),
             api_key_env: arguments.api_key_env.clone(),
-            seed: arguments.seed,
+            seed: origin.seed,
             stage,
             result,
         }
@@ -78,6 +79,41 @@ impl LoadStudy {
         fs::write(&path, text + "\n").map_err(|e| Stop::refused_at(path.display(), &e))
     }
 
+    /// Reads the descriptions of a run's levels, from the lowest to the highest; at least one.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(super) fn read_levels(folder: &Path) -> Result<Vec<Self>, Stop> {
+        let below = || fs::read_dir(folder).into_iter().flatten().flatten();
+        let levels = below().map(|entry| entry.path());
+        let levels = levels.filter(|level| level.join(FILE).is_file());
+        let levels: Vec<PathBuf> = match folder.join(FILE).exists() {
+            true => Vec::new(),
+            false => levels.collect(),
+        };
+        if levels.is_empty() {
+            return Ok(vec![Self::read(folder)?]);
+        }
+        let studies = levels.iter().map(|level| Self::read(level));
+        let mut studies = studies.collect::<Result<Vec<_>, Stop>>()?;
+        studies.sort_by(|a, b| a.level().total_cmp(&b.level()));
+        Ok(studies)
+    }
+
+    /// Returns the number of clients or the rate; infinite if all requests are sent at once.
+    fn level(&self) -> f64 {
+        let arrival = &self.stage["arrival"];
+        let clients = arrival["closed-loop"]["clients"].as_f64();
+        let rates = ["poisson", "gamma"]
+            .iter()
+            .filter_map(|process| arrival[*process]["rate"].as_f64());
+        clients
+            .into_iter()
+            .chain(rates)
+            .next()
+            .unwrap_or(f64::INFINITY)
+    }
+
     /// Reads the description from a run's folder.
     ///
     /// # Errors
@@ -91,24 +127,6 @@ impl LoadStudy {
             };
             return Err(Stop::usage(format!("{}: {what}", folder.display()))
                 .hint("give the folder that `benchtrail load --out DIR` has written"));
-        }
-        if !path.exists() && folder.join("sweep.json").is_file() {
-            let levels = fs::read_dir(folder).into_iter().flatten().flatten();
-            let levels = levels.map(|entry| entry.path());
-            let mut levels: Vec<String> = levels
-                .filter(|level| level.join(FILE).is_file())
-                .map(|level| level.display().to_string())
-                .collect();
-            levels.sort();
-            let what = format!(
-                "{} holds several levels, but a study starts from one",
-                folder.display()
-            );
-            let hint = format!(
-                "name one of {}; `--clients` or `--rates` then sets the levels of the study",
-                levels.join(", ")
-            );
-            return Err(Stop::usage(what).hint(hint));
         }
         let text = artifacts::regular::read_text(&path).map_err(|e| {
             Stop::usage(format!("{}: {e}", path.display()))

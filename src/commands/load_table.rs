@@ -176,6 +176,16 @@ fn counts(spec: &LoadSpec, result: &LoadFiles, summary: &Summary, slo: &Slo) -> 
     let mut rows = requests(spec, result, summary);
     rows.extend(stamps(result));
     rows.extend(in_one_piece(result));
+    if let (Some((cached, _)), Some(share)) = (result.tally.cached, result.tally.cached_share()) {
+        rows.push(row(
+            "Prompt tokens from the server's cache",
+            cached.to_string(),
+            &format!(
+                "tok, {:.1} % of those of answers that tell it",
+                share * 100.0
+            ),
+        ));
+    }
     for (name, count) in [
         ("Total input tokens", summary.prompt_tokens),
         ("Total output tokens", summary.output_tokens),
@@ -204,7 +214,7 @@ fn counts(spec: &LoadSpec, result: &LoadFiles, summary: &Summary, slo: &Slo) -> 
         ));
     }
     if *slo != Slo::default() {
-        rows.extend(within_bounds(summary, slo));
+        rows.extend(within_bounds(summary, slo, result.cell.unsent_requests));
     }
     rows
 }
@@ -304,28 +314,23 @@ fn in_one_piece(result: &LoadFiles) -> Option<Vec<String>> {
 }
 
 /// Returns the rows on the requests within the bounds of an SLO.
-fn within_bounds(summary: &Summary, slo: &Slo) -> [Vec<String>; 2] {
-    let bounds = [
-        ("TTFT", slo.ttft_ms),
-        ("TPOT", slo.tpot_ms),
-        ("E2E", slo.e2e_ms),
-    ];
-    let bounds: Vec<String> = bounds
-        .iter()
-        .filter_map(|(name, ms)| Some(format!("{name} ≤ {} ms", (*ms)?)))
-        .collect();
+fn within_bounds(summary: &Summary, slo: &Slo, unsent: u64) -> [Vec<String>; 2] {
+    let with = match unsent {
+        0 => String::new(),
+        n => format!(", with the {n} that were due and never sent"),
+    };
     [
         row(
             "Goodput",
             number(summary.goodput, 2),
-            &format!("req/s with {}", bounds.join(" and ")),
+            &format!("req/s with {}", slo.in_words()),
         ),
         row(
             "Within bounds",
             number(summary.slo_pass_rate.map(|r| r * 100.0), 1),
             &match cancelled(summary) {
-                0 => "% of all requests".to_owned(),
-                left_out => format!("% of all requests except the {left_out} cancelled"),
+                0 => format!("% of all requests{with}"),
+                left_out => format!("% of all requests except the {left_out} cancelled{with}"),
             },
         ),
     ]
@@ -447,11 +452,16 @@ pub(super) fn json_of(
             "sent_rate_per_s": a.sent_rate, "sent_cv": a.sent_cv,
         })),
         "prompt_tokens": summary.prompt_tokens,
+        "cached_prompt_tokens": result.tally.cached.map(|(cached, _)| cached),
         "output_tokens": summary.output_tokens,
         "request_throughput_per_s": summary.request_throughput,
         "output_throughput_tok_per_s": summary.output_throughput,
         "total_throughput_tok_per_s": summary.total_throughput,
-        "slo_ms": { "ttft": slo.ttft_ms, "tpot": slo.tpot_ms, "e2e": slo.e2e_ms },
+        "slo_ms": {
+            "ttft": slo.ttft_ms, "tpot": slo.tpot_ms, "e2e": slo.e2e_ms,
+            "ttft_scheduled": slo.ttft_scheduled_ms, "e2e_scheduled": slo.e2e_scheduled_ms,
+        },
+        "slo_requests_unsent": (*slo != Slo::default()).then_some(result.cell.unsent_requests),
         "goodput_per_s": summary.goodput,
         "slo_pass_rate": summary.slo_pass_rate,
         "slo_requests_left_out": (*slo != Slo::default()).then(|| cancelled(summary)),

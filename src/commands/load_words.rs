@@ -38,7 +38,7 @@ const OPTIONS: [(&str, &str); 22] = [
 ];
 
 /// Phrases about studies, and what to say instead.
-const PHRASES: [(&str, &str); 18] = [
+const PHRASES: [(&str, &str); 19] = [
     (
         "give the workload a `tokenizer: {file: …}`, or lengths in words",
         "name a tokenizer with --tokenizer, or give the length in words with --prompt-words",
@@ -70,6 +70,10 @@ const PHRASES: [(&str, &str); 18] = [
     (
         "measure the levels that you want with an axis",
         "measure levels that you choose: `--rate 1,2,4`",
+    ),
+    (
+        "make prompts longer, or set `warmup: 0`",
+        "make prompts longer, or leave out --warmup",
     ),
     ("the trace of `arrival` holds", "the trace holds"),
     ("the cell needs", "the run needs"),

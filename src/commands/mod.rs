@@ -12,6 +12,7 @@ mod gc_shared;
 mod history;
 mod history_figure;
 mod init;
+mod init_ask;
 mod init_results;
 mod keygen;
 mod list;

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use artifacts::counted;
 use bundle::{BundleError, KeyPair, Publication, Published, Sources};
 use pipeline::StudyDocument;
-use pipeline::lock::{Lock, lock_path};
+use pipeline::lock::{Lock, LockClass, lock_path};
 use remote::pull_records;
 use serde_json::json;
 
@@ -73,6 +73,7 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
         license: &arguments.license,
         allowed: &arguments.allow,
         names: &own_names(),
+        keys: &bundle::keys_named(experiment),
         key: key.as_ref(),
         version: env!("CARGO_PKG_VERSION"),
     };
@@ -84,6 +85,9 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
         session.project.root.join("published").join(name)
     });
     let published = bundle::publish(&publication, &folder)?;
+    if lacks_report(&lock, published.reports.len()) {
+        complain(&format!("warning: {NO_REPORT}"));
+    }
     let archive = if arguments.archive {
         Some(archive_of(&folder))
     } else {
@@ -164,6 +168,14 @@ fn tell(
     let folder = in_shell(&published.folder);
     say(&format!("  benchtrail verify {folder}"));
     say(&format!("  benchtrail reproduce {folder}"));
+}
+
+/// The doubt about a bundle of a study whose report stages all failed.
+pub(super) const NO_REPORT: &str = "no report is ok, so the bundle has none";
+
+/// Returns whether a study has a report stage, but its bundle has no report.
+pub(super) fn lacks_report(lock: &Lock, reports: usize) -> bool {
+    reports == 0 && lock.stages.iter().any(|s| s.class == LockClass::Study)
 }
 
 fn unfinished(what: &str, session: &Session) -> Stop {

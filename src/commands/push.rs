@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use pipeline::lock::Lock;
+use pipeline::lock::{Lock, is_lock};
 use remote::Remote;
 
 use crate::args::{Global, PushArgs};
@@ -100,10 +100,6 @@ pub(super) fn locks(
     }
     let read = |file: PathBuf| read(&file).map(|lock| (file, lock));
     files.into_iter().map(read).collect()
-}
-
-fn is_lock(path: &Path) -> bool {
-    path.extension().is_some_and(|e| e == "lock")
 }
 
 fn read(path: &Path) -> Result<Lock, Stop> {

@@ -3,7 +3,7 @@
 use artifacts::{Column, Store, Table, counted};
 use explore::{Catalogue, CatalogueError, csv};
 use pipeline::lock::LockClass;
-use pipeline::suggest::{column_remedy, remedy};
+use pipeline::suggest::column_remedy;
 use pipeline::{CellStatus, Coordinates};
 use query::{Limits, QueryError};
 use serde_json::json;
@@ -99,7 +99,7 @@ fn loose(arguments: &SqlArgs, rows: Option<(usize, usize)>, global: &Global) -> 
         QueryError::NoTable(name) => {
             Stop::nothing(&error).hint(crate::folder::other_table(name, &names))
         }
-        _ => match query::idiom(query, &error).or_else(|| named(&error, &database)) {
+        _ => match query::hint(query, &error).or_else(|| other_column(&error, &database)) {
             Some(hint) => Stop::usage(&error).hint(hint),
             None => Stop::usage(&error),
         },
@@ -107,11 +107,10 @@ fn loose(arguments: &SqlArgs, rows: Option<(usize, usize)>, global: &Global) -> 
     print(arguments, rows, &answer.table, global)
 }
 
-/// Returns the remedy for a column or a function that does not exist.
-fn named(error: &QueryError, database: &query::Database) -> Option<String> {
-    match (error, error.unknown_function()) {
-        (QueryError::NoColumn(name), _) => Some(column_remedy(name, database.columns_by_table())),
-        (_, Some(name)) => Some(remedy(name, "functions", QueryError::functions())),
+/// Returns the remedy for a column that does not exist.
+fn other_column(error: &QueryError, database: &query::Database) -> Option<String> {
+    match error {
+        QueryError::NoColumn(name) => Some(column_remedy(name, database.columns_by_table())),
         _ => None,
     }
 }
@@ -229,7 +228,7 @@ fn list_as_csv(heading: &[&str], lines: &[Vec<String>]) -> Result<String, Stop> 
 /// Returns the names of the axes in coordinates as text.
 fn axes_of(coordinates: &str) -> Vec<String> {
     let coordinates: Coordinates = coordinates.parse().unwrap_or_default();
-    coordinates.0.into_iter().map(|(axis, _)| axis).collect()
+    coordinates.axes()
 }
 
 impl From<CatalogueError> for Stop {

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use artifacts::{Scalar, counted};
 use bundle::{Bundle, PublicKey, Signature};
 use pipeline::lock::LockClass;
-use pipeline::{ReproduceOptions, Reproduced, Reproduction, Which};
+use pipeline::{ReproduceOptions, Reproduced, Reproduction, StudyDocument, Which};
 use serde_json::json;
 use why::{Audit, Document, Provenance};
 
 use crate::args::{Global, VerifyArgs};
+use crate::commands::publish::{NO_REPORT, lacks_report};
 use crate::commands::run_report::trace_file;
 use crate::exit::Stop;
 use crate::given::{self, Wanted, must_be};
@@ -85,23 +86,16 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
             "the others were rendered by another version of this program: only that one can check them",
         );
     }
-    match &checked.signature {
-        Signature::Unsigned => {
-            say("not signed");
-            if holds {
-                say(UNSIGNED);
-            }
-        }
-        Signature::Unchecked(ids) => {
-            say_line(&format!(
-                "signed by {}, not checked: give the public key with `--key`",
-                first_few(ids)
-            ));
-        }
-        Signature::Good(id) => say(&format!("signed by {id}: the signature is valid")),
-        Signature::Bad => say("the signature does not hold"),
-    }
+    say_signature(&checked.signature, holds);
     say_what_was_not_checked(&bundle, &checked.signature);
+    if let Ok(lock) = bundle.lock() {
+        if let Some(why) = StudyDocument::incomplete(&lock) {
+            say_line(&format!("the study is not finished: {why}"));
+        }
+        if lacks_report(&lock, audits.len()) {
+            say(NO_REPORT);
+        }
+    }
     for rule in &bundle.manifest().allowed {
         say_line(&format!("published without the secret search for: {rule}"));
     }
@@ -118,6 +112,26 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
     } else {
         say("the bundle does not hold");
         Err(Stop::failed_printed())
+    }
+}
+
+/// Prints what is known of the signature.
+fn say_signature(signature: &Signature, holds: bool) {
+    match signature {
+        Signature::Unsigned => {
+            say("not signed");
+            if holds {
+                say(UNSIGNED);
+            }
+        }
+        Signature::Unchecked(ids) => {
+            say_line(&format!(
+                "signed by {}, not checked: give the public key with `--key`",
+                first_few(ids)
+            ));
+        }
+        Signature::Good(id) => say(&format!("signed by {id}: the signature is valid")),
+        Signature::Bad => say("the signature does not hold"),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use contract::sentence;
 use pipeline::suggest::any_of;
 use serde_json::{Map, Value};
 
@@ -357,10 +358,4 @@ fn default(schema: &Value) -> String {
         Some(value) if value.as_object().is_some_and(Map::is_empty) => String::new(),
         Some(value) => format!("`{value}`"),
     }
-}
-
-/// Returns the description of a schema.
-fn sentence(schema: &Value) -> String {
-    let text = schema["description"].as_str().unwrap_or_default();
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -16,7 +16,9 @@ pub(crate) use declared::{add_units, problems};
 
 use checks::{foreign, no_rows, of_tool, uncertain_end, unlisted_status};
 use together::{columns_hint, several, together};
-use values::{decimal_ns, float_ns, not_a_count, not_a_time, shown, whole};
+use values::{
+    YEAR_10000_NS, decimal_ns, float_ns, not_a_count, not_a_time, shown, too_late, whole,
+};
 
 /// Returns whether a field has a value. Numbers are compared as numbers, however they are written.
 fn has(field: &Field, wanted: &Wanted) -> bool {
@@ -265,15 +267,16 @@ impl<'a> Map<'a> {
     /// Returns a time in ns, on the file's own clock.
     fn time(&self, name: &str, row: usize) -> Result<Option<i128>, ImportError> {
         let unit = self.import.columns.get(name).and_then(|source| source.unit);
-        let Some(unit) = unit.map(Unit::nanoseconds) else {
+        let Some(unit) = unit else {
             return Ok(None);
         };
+        let length = unit.nanoseconds();
         let (field, place) = self.field(name, row);
         let ns = match &field {
             Field::Null => return Ok(None),
-            Field::Int(value) => Some(i128::from(*value) * i128::from(unit)),
-            Field::Float(value) => float_ns(*value, unit),
-            Field::Text(text) => decimal_ns(text, unit),
+            Field::Int(value) => Some(i128::from(*value) * i128::from(length)),
+            Field::Float(value) => float_ns(*value, length),
+            Field::Text(text) => decimal_ns(text, length),
             Field::Bool(_) | Field::Other(_) => None,
         };
         match ns {
@@ -282,6 +285,9 @@ impl<'a> Map<'a> {
                 format!("the time {} is negative", shown(&field)),
                 "a clock that ran backwards spoils every latency of the run; measure again",
             )),
+            Some(ns) if MOMENTS.contains(&name) && ns >= YEAR_10000_NS => {
+                Err(too_late(place, &field, unit, ns))
+            }
             Some(ns) => Ok(Some(ns)),
             None => Err(not_a_time(place, &field)),
         }

@@ -30,6 +30,7 @@ pub(crate) fn find(pattern: &str, library: &dyn Library) -> Result<(PathBuf, Str
         name,
         digest,
         stamp,
+        sent: None,
     });
     Ok((path, digest.to_string()))
 }

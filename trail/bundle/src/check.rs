@@ -361,6 +361,7 @@ fn check_derived(
         license: &colophon.license,
         allowed: &manifest.allowed,
         names: &[],
+        keys: &[],
         key: None,
         version: &colophon.version,
     };

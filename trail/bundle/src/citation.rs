@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::Digest;
+use artifacts::json::quoted;
 
 use crate::place::BundlePath;
 use crate::publication::Publication;
@@ -14,6 +15,7 @@ pub(crate) fn citation(publication: &Publication<'_>, title: &str, date: &str) -
         "cff-version: 1.2.0\nmessage: If you use these results, please cite them as below.\n",
     );
     text.push_str("type: dataset\n");
+    // The escapes of JSON are also those of YAML.
     text.push_str(&format!("title: {}\n", quoted(title)));
     text.push_str("authors:\n");
     for author in publication.authors {
@@ -27,11 +29,6 @@ pub(crate) fn citation(publication: &Publication<'_>, title: &str, date: &str) -
         "  - type: other\n    value: {trail}\n    description: trail digest of the study\n"
     ));
     text
-}
-
-/// Returns a YAML scalar in double quotes. JSON's escapes are also YAML's.
-fn quoted(text: &str) -> String {
-    serde_json::Value::String(text.to_owned()).to_string()
 }
 
 /// Returns a title as one line of escaped Markdown.

@@ -226,7 +226,7 @@ mod tests {
     fn a_key_is_never_shown_when_debugged() {
         let key = generate().unwrap();
         let text = format!("{key:?}");
-        let secret = crate::manifest::hex(key.secret.as_bytes());
+        let secret = artifacts::hex(key.secret.as_bytes());
         assert!(!text.contains(&secret) && text.contains("public"), "{text}");
     }
 }

@@ -49,5 +49,5 @@ pub use open::{Bundle, open_store};
 pub use place::{BundlePath, PlaceError};
 pub use publication::Publication;
 pub use publish::{Published, publish};
-pub use secrets::{RULES, Rule, SecretFinding};
+pub use secrets::{RULES, Rule, SecretFinding, keys_named};
 pub use sources::{LeftOut, Sources};

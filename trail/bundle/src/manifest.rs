@@ -3,7 +3,7 @@
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use artifacts::Digest;
+use artifacts::{Digest, hex};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -143,24 +143,11 @@ impl Manifest {
 
     /// Returns the bytes of the manifest file.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = serde_json::to_vec_pretty(self).expect("a manifest always serializes");
-        bytes.push(b'\n');
-        bytes
+        artifacts::json::pretty(self)
     }
 }
 
 /// Returns the SHA-256 of bytes in hexadecimal.
 pub(crate) fn sha256_of(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
-}
-
-/// Returns bytes in lower-case hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            write!(text, "{byte:02x}").expect("writing to a string never fails");
-            text
-        })
 }

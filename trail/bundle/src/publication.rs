@@ -1,6 +1,7 @@
 //! What is published, and the sources of the bundle's documents.
 
 use artifacts::Store;
+use net::ApiKey;
 use pipeline::StudyDocument;
 use pipeline::lock::Lock;
 
@@ -30,6 +31,8 @@ pub struct Publication<'a> {
     pub allowed: &'a [String],
     /// The names of this machine's user and host, which must not be published.
     pub names: &'a [String],
+    /// The API keys that the study's variables hold now, which must not be published.
+    pub keys: &'a [ApiKey],
     /// The key to sign with.
     pub key: Option<&'a KeyPair>,
     /// The version of this program.

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use artifacts::json::pretty;
 use artifacts::{Digest, Table};
 use pipeline::lock::LockClass;
 use pipeline::{CellStatus, Media, file_of_output};
@@ -71,7 +72,11 @@ pub fn publish(publication: &Publication<'_>, folder: &Path) -> Result<Published
     let mut writer = Writer {
         folder: Some(draft.path()),
         entries: Vec::new(),
-        scanner: Some(Scanner::new(publication.allowed, publication.names)),
+        scanner: Some(Scanner::new(
+            publication.allowed,
+            publication.names,
+            publication.keys,
+        )),
         findings: Vec::new(),
         signed: publication.key.is_some(),
         attestation: None,
@@ -389,10 +394,4 @@ fn colophon(publication: &Publication<'_>) -> Colophon {
         license: publication.license.to_owned(),
         version: publication.version.to_owned(),
     }
-}
-
-fn pretty(value: &serde_json::Value) -> Vec<u8> {
-    let mut bytes = serde_json::to_vec_pretty(value).expect("a JSON value always serializes");
-    bytes.push(b'\n');
-    bytes
 }

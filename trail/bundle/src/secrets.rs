@@ -2,9 +2,12 @@
 //!
 //! A finding never repeats the text: it names the rule and the place.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use artifacts::Table;
+use net::ApiKey;
+use pipeline::{Experiment, Json};
 use regex::Regex;
 use serde::Serialize;
 
@@ -120,6 +123,30 @@ impl fmt::Display for SecretFinding {
 pub(crate) struct Scanner {
     rules: Vec<(Rule, Regex)>,
     names: Vec<Regex>,
+    keys: Vec<ApiKey>,
+}
+
+/// The rule of [`RULES`] that switches off the search for the API keys of the study, too.
+const API_KEY: &str = "api-key";
+
+/// Returns the API keys in the variables that a study names with `api-key-env`, as far as they are set now.
+pub fn keys_named(experiment: &Experiment) -> Vec<ApiKey> {
+    fn visit<'a>(value: &'a Json, variables: &mut BTreeSet<&'a str>) {
+        match value {
+            Json::Object(fields) => {
+                variables.extend(fields.get("api-key-env").and_then(Json::as_str));
+                fields.values().for_each(|value| visit(value, variables));
+            }
+            Json::Array(values) => values.iter().for_each(|value| visit(value, variables)),
+            Json::String(_) | Json::Number(_) | Json::Bool(_) | Json::Null => {}
+        }
+    }
+    let mut variables = BTreeSet::new();
+    let sets = experiment.stages.iter().flat_map(|s| &s.parameter_sets);
+    sets.for_each(|set| visit(set, &mut variables));
+    let keys = variables.into_iter();
+    keys.filter_map(|variable| ApiKey::from_environment(variable).ok())
+        .collect()
 }
 
 /// Names of generic accounts.
@@ -128,8 +155,9 @@ const COMMON: [&str; 9] = [
 ];
 
 impl Scanner {
-    /// Makes a scanner without the allowed rules. `names` are the user's own names on this machine.
-    pub(crate) fn new(allowed: &[String], names: &[String]) -> Self {
+    /// Makes a scanner without the allowed rules. `names` are the user's own names on this machine, `keys` the API keys of
+    /// the study.
+    pub(crate) fn new(allowed: &[String], names: &[String], keys: &[ApiKey]) -> Self {
         let rules = RULES
             .iter()
             .filter(|rule| !allowed.iter().any(|a| a == rule.name));
@@ -155,6 +183,10 @@ impl Scanner {
         Self {
             rules: compiled.collect(),
             names: names.collect(),
+            keys: match allowed.iter().any(|a| a == API_KEY) {
+                true => Vec::new(),
+                false => keys.to_vec(),
+            },
         }
     }
 
@@ -173,6 +205,14 @@ impl Scanner {
                 name.find(text)
                     .map(|m| (m.start(), "user-name", "the name of this machine's user")),
             );
+        }
+        // What is masked is the key in any of its forms.
+        for masked in self.keys.iter().map(|key| key.mask(text)) {
+            if masked != text {
+                let same = text.chars().zip(masked.chars()).take_while(|(a, b)| a == b);
+                let at = same.map(|(c, _)| c.len_utf8()).sum();
+                secrets.push((at, API_KEY, "the API key in a variable of the study"));
+            }
         }
         secrets
     }
@@ -244,7 +284,7 @@ mod tests {
 
     fn rules_in(text: &str) -> Vec<String> {
         let mut findings = Vec::new();
-        Scanner::new(&[], &["jdoe".to_owned()]).text("f", "w", text, &mut findings);
+        Scanner::new(&[], &["jdoe".to_owned()], &[]).text("f", "w", text, &mut findings);
         findings.into_iter().map(|f| f.rule).collect()
     }
 
@@ -321,7 +361,7 @@ mod tests {
     fn a_finding_names_the_place_and_never_the_secret() {
         let secret = format!("hf_{}", "Zz9".repeat(12));
         let mut findings = Vec::new();
-        let scanner = Scanner::new(&[], &[]);
+        let scanner = Scanner::new(&[], &[], &[]);
         scanner.text(
             "a",
             "ladder.engine_log",
@@ -345,9 +385,25 @@ mod tests {
 
     #[test]
     fn an_allowed_rule_finds_nothing() {
-        let scanner = Scanner::new(&["user-name".to_owned()], &["jdoe".to_owned()]);
+        let scanner = Scanner::new(&["user-name".to_owned()], &["jdoe".to_owned()], &[]);
         let mut findings = Vec::new();
         scanner.text("f", "w", "/home/jdoe/x", &mut findings);
         assert_eq!(findings, []);
+    }
+
+    #[test]
+    fn the_key_of_the_study_is_found_in_every_form() {
+        let key = ApiKey::new("plain/word+of=mine").unwrap();
+        let places = |allowed: &[String], text: &str| {
+            let mut findings = Vec::new();
+            let scanner = Scanner::new(allowed, &[], std::slice::from_ref(&key));
+            scanner.text("f", "w", text, &mut findings);
+            findings.into_iter().map(|f| f.place).collect::<Vec<_>>()
+        };
+        for text in ["é plain/word+of=mine", "é plain%2Fword%2Bof%3Dmine x"] {
+            assert_eq!(places(&[], text), ["1:3"], "{text}");
+            assert!(places(&["api-key".to_owned()], text).is_empty());
+        }
+        assert!(places(&[], "plain words of mine").is_empty());
     }
 }

@@ -3,6 +3,10 @@
 use tabular::Field;
 
 use crate::json::ImportError;
+use crate::settings::Unit;
+
+/// The first moment after the year 9999, ns since 1970. No clock of a measurement is beyond it.
+pub(super) const YEAR_10000_NS: i128 = 253_402_300_800 * 1_000_000_000;
 
 pub(super) fn whole(value: f64) -> Option<i64> {
     (value.fract() == 0.0 && value.abs() < 9e15).then_some(value as i64)
@@ -56,6 +60,27 @@ pub(super) fn not_a_time(place: String, field: &Field) -> ImportError {
         place,
         format!("expected a time, found {}", shown(field)),
         hint,
+    )
+}
+
+/// Describes a point in time beyond the year 9999, whose unit must be smaller than the declared one.
+pub(super) fn too_late(place: String, field: &Field, unit: Unit, ns: i128) -> ImportError {
+    let fits = |smaller: &Unit| {
+        let length = i128::from(smaller.nanoseconds());
+        ns / i128::from(unit.nanoseconds()) * length < YEAR_10000_NS
+    };
+    let smaller = [Unit::Ms, Unit::Us, Unit::Ns].into_iter().find(fits);
+    ImportError::at(
+        place,
+        format!(
+            "the time {} is beyond the year 9999 in {}",
+            shown(field),
+            unit.word()
+        ),
+        match smaller {
+            Some(smaller) => format!("the unit is smaller: write `unit: {}`", smaller.word()),
+            None => "correct the time".to_owned(),
+        },
     )
 }
 

@@ -20,6 +20,32 @@ fn a_column_map_reads_times_to_the_nanosecond() {
 }
 
 #[test]
+fn points_in_time_beyond_all_calendars_are_in_a_smaller_unit() {
+    for (start, unit, meant) in [
+        ("1795246354816", Unit::S, "ms"),
+        ("1795246354816.5", Unit::S, "ms"),
+        ("1795246354816272", Unit::S, "us"),
+        ("1795246354816272761", Unit::S, "ns"),
+        ("1795246354816272761", Unit::Us, "ns"),
+    ] {
+        let mut map = csv_map();
+        map.columns
+            .insert("sent".to_owned(), column("start", Some(unit)));
+        let text = format!("start,ttft_ms,tokens,error\n{start},5,8,\n");
+        let error = read(&map, text.as_bytes()).unwrap_err();
+        assert_eq!(error.place, "line 2, column start");
+        let (message, hint) = (&error.message, &error.hint);
+        assert!(message.contains("is beyond the year 9999"), "{message}");
+        assert_eq!(*hint, format!("the unit is smaller: write `unit: {meant}`"));
+    }
+    // The clocks of a process and of a calendar, and a long duration.
+    for start in ["0.5", "1795246354.8", "253402300799"] {
+        let text = format!("start,ttft_ms,tokens,error\n{start},5,8,\n");
+        assert!(read(&csv_map(), text.as_bytes()).is_ok(), "{start}");
+    }
+}
+
+#[test]
 fn a_broken_table_is_refused_with_line_and_column() {
     for (text, place, part) in [
         (

@@ -2,11 +2,27 @@
 
 use std::fmt;
 
-use crate::secrets::{find, replace};
+use crate::secrets::{SHORTEST, replace};
 
 /// An API key. It cannot be printed; [`ApiKey::mask`] removes it from what servers send back.
 #[derive(Clone, PartialEq, Eq)]
-pub struct ApiKey(String);
+pub struct ApiKey {
+    key: String,
+    /// The header that carries the key alone; by default, `Authorization` carries it as a bearer token.
+    header: Option<String>,
+}
+
+/// The headers that requests have for another purpose.
+const TAKEN: [&str; 8] = [
+    "accept",
+    "authorization",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "transfer-encoding",
+    "user-agent",
+];
 
 /// The text that replaces a key.
 const MASK: &str = "[API key]";
@@ -59,30 +75,44 @@ impl ApiKey {
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         let fits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
-        fits.then(|| Self(text.to_owned()))
+        let key = text.to_owned();
+        fits.then_some(Self { key, header: None })
     }
 
-    /// Returns the header that carries the key.
+    /// Returns the same key for a server that expects it in a header of its own, such as `X-Api-Key`.
+    #[must_use]
+    pub fn sent_in(self, header: Option<String>) -> Self {
+        Self { header, ..self }
+    }
+
+    /// Returns whether a header can carry the key: its name is plain, and requests do not have it already.
+    pub fn can_be_in(header: &str) -> bool {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+        !header.is_empty()
+            && header.bytes().all(plain)
+            && !TAKEN.contains(&header.to_ascii_lowercase().as_str())
+    }
+
+    /// Returns the header that carries the key: its name and its value.
     pub fn header(&self) -> (String, String) {
-        ("Authorization".to_owned(), format!("Bearer {}", self.0))
+        match &self.header {
+            Some(name) => (name.clone(), self.key.clone()),
+            None => ("Authorization".to_owned(), format!("Bearer {}", self.key)),
+        }
     }
 
-    /// Returns the key itself, for a process of our own that sends it.
-    pub fn reveal(&self) -> String {
-        self.0.clone()
+    /// Returns the key itself and the name of its own header, for a process of our own that sends it.
+    pub fn reveal(&self) -> (String, Option<String>) {
+        (self.key.clone(), self.header.clone())
     }
 
-    /// Replaces the key in a text, because servers repeat a wrong key in their errors and logs.
+    /// Replaces the key in a text, because servers repeat a wrong key in their errors and logs. Mask only what is stored or
+    /// shown, never what is parsed: a key such as `content` is also a word of every answer. A key of fewer than 6 characters
+    /// stays, because it protects nothing, and is part of many texts.
     pub fn mask(&self, text: &str) -> String {
-        replace(text, &self.0, MASK)
-    }
-
-    /// Overwrites the key in received bytes, keeping their length.
-    pub fn mask_bytes(&self, bytes: &mut [u8]) {
-        let mut from = 0;
-        while let Some((start, end)) = find(bytes, from, self.0.as_bytes()) {
-            bytes[start..end].fill(b'*');
-            from = end;
+        match self.key.len() < SHORTEST {
+            true => text.to_owned(),
+            false => replace(text, &self.key, MASK),
         }
     }
 }
@@ -119,11 +149,44 @@ mod tests {
 
     #[test]
     fn a_key_is_masked_wherever_it_stands() {
-        let key = ApiKey::new(" sk-1\n").unwrap();
-        assert_eq!(key.mask("no sk-1, not sk-1"), "no [API key], not [API key]");
-        let mut bytes = *b"sk-sk-1sk-1 sk-";
-        key.mask_bytes(&mut bytes);
-        assert_eq!(&bytes, b"sk-******** sk-");
+        let key = ApiKey::new(" sk-123\n").unwrap();
+        for (text, masked) in [
+            ("no sk-123, not sk-123", "no [API key], not [API key]"),
+            ("sk-sk-123sk-123 sk-", "sk-[API key][API key] sk-"),
+        ] {
+            assert_eq!(key.mask(text), masked);
+        }
+    }
+
+    #[test]
+    fn a_text_that_was_cut_within_the_key_keeps_no_part_of_it() {
+        let key = ApiKey::new("sk-proj/abcdef").unwrap();
+        for text in [
+            "wrong: sk-proj/abcde",
+            "wrong: sk-pro",
+            "wrong: sk-proj",
+            r"wrong: sk-proj\/abc",
+            r"wrong: sk-proj\u00",
+            "wrong: sk-proj%2",
+            "wrong: sk-proj&#x2",
+        ] {
+            assert_eq!(key.mask(text), "wrong: [API key]", "{text}");
+        }
+        for text in [
+            "wrong: sk-pr",
+            "sk-projects are wrong",
+            "no more than sk-\\",
+        ] {
+            assert_eq!(key.mask(text), text);
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_a_short_word_is_left_in_texts() {
+        for word in ["1", "x", "null", "token", "EMPTY"] {
+            let text = format!("HTTP 401: {word}");
+            assert_eq!(ApiKey::new(word).unwrap().mask(&text), text);
+        }
     }
 
     #[test]
@@ -132,17 +195,28 @@ mod tests {
         let text = r#"{"error": "no ab\/cd+ef== and ab%2Fcd%2Bef%3D%3D"}"#;
         let masked = r#"{"error": "no [API key] and [API key]"}"#;
         assert_eq!(key.mask(text), masked);
-        let mut bytes = text.as_bytes().to_vec();
-        key.mask_bytes(&mut bytes);
-        let hidden = String::from_utf8(bytes).unwrap();
-        assert_eq!(hidden.len(), text.len());
-        assert!(!hidden.contains("cd"), "{hidden}");
     }
 
     #[test]
     fn what_would_break_a_header_is_no_key() {
         for text in ["", "  ", "a b", "a\r\nb", "é"] {
             assert!(ApiKey::new(text).is_none(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_goes_into_the_header_that_its_server_expects() {
+        let key = ApiKey::new("sk-123").unwrap();
+        let header = |key: &ApiKey| key.header();
+        let bearer = ("Authorization".to_owned(), "Bearer sk-123".to_owned());
+        assert_eq!(header(&key), bearer);
+        let own = key.sent_in(Some("X-Api-Key".to_owned()));
+        assert_eq!(header(&own), ("X-Api-Key".to_owned(), "sk-123".to_owned()));
+        for name in ["api-key", "X-Api-Key", "Ocp-Apim-Subscription-Key"] {
+            assert!(ApiKey::can_be_in(name), "{name}");
+        }
+        for name in ["", "Host", "authorization", "a b", "a:b", "a\r\nb"] {
+            assert!(!ApiKey::can_be_in(name), "{name}");
         }
     }
 

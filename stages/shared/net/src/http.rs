@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
+use reqwest::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, Url};
 use serde_json::Value;
@@ -182,10 +182,10 @@ impl Site {
             request = request.header(CONTENT_TYPE, "application/json").body(bytes);
         }
         if let Some(key) = &self.api_key {
-            let (_, value) = key.header();
+            let (name, value) = key.header();
             let mut value = HeaderValue::from_str(&value).expect("an API key is visible ASCII");
             value.set_sensitive(true);
-            request = request.header(AUTHORIZATION, value);
+            request = request.header(name, value);
         }
         let mut response = request.send().await.map_err(|e| self.explain(&e))?;
         let encodings = response.headers().get_all(CONTENT_ENCODING).iter();
@@ -528,12 +528,12 @@ mod tests {
 
     #[test]
     fn the_key_is_sent_and_masked_and_in_no_debug_text() {
-        let (url, asked) = once("HTTP/1.1 401 No\r\nContent-Length: 11\r\n\r\nnot sk-1 ok");
-        let site = Site::find(&url, None, ApiKey::new("sk-1")).unwrap();
+        let (url, asked) = once("HTTP/1.1 401 No\r\nContent-Length: 13\r\n\r\nnot sk-123 ok");
+        let site = Site::find(&url, None, ApiKey::new("sk-123")).unwrap();
         let answer = site.ask(&Ask::get("/x"), LIMIT).unwrap();
         assert_eq!(answer.summary(), "/x answered 401: `not [API key] ok`");
-        assert!(!format!("{site:?} {answer:?}").contains("sk-1"));
-        assert!(asked.join().unwrap().contains("Bearer sk-1"));
+        assert!(!format!("{site:?} {answer:?}").contains("sk-123"));
+        assert!(asked.join().unwrap().contains("Bearer sk-123"));
     }
 
     #[test]

@@ -20,7 +20,7 @@ const NAMES: [&str; 9] = [
 const LAST_WORDS: [&str; 4] = ["PASS", "PWD", "AUTH", "PAT"];
 
 /// The shortest secret that is masked, bytes. A shorter value, such as `1` or `true`, is also a word of every log.
-const SHORTEST: usize = 6;
+pub(crate) const SHORTEST: usize = 6;
 
 /// Returns whether a variable may hold a secret: its name says so, or its value is a URL with a password.
 pub fn may_be_secret(name: &str, value: &str) -> bool {
@@ -95,7 +95,7 @@ impl fmt::Debug for Secrets {
 
 /// Finds a secret in a text from a position on: as it is, or with characters of it escaped for JSON, for URLs or for HTML.
 /// Returns its first and its last position, half-open.
-pub(crate) fn find(text: &[u8], from: usize, secret: &[u8]) -> Option<(usize, usize)> {
+fn find(text: &[u8], from: usize, secret: &[u8]) -> Option<(usize, usize)> {
     let first = *secret.first()?;
     let may_begin = |byte: u8| byte == first || matches!(byte, b'\\' | b'%' | b'&');
     (from..text.len())
@@ -103,7 +103,7 @@ pub(crate) fn find(text: &[u8], from: usize, secret: &[u8]) -> Option<(usize, us
         .find_map(|at| Some((at, end_of(text, at, secret)?)))
 }
 
-/// Replaces a secret in a text.
+/// Replaces a secret in a text, and the beginning of one with which the text ends because it was cut there.
 pub(crate) fn replace(text: &str, secret: &str, mask: &str) -> String {
     let (mut masked, mut from) = (String::new(), 0);
     while let Some((start, end)) = find(text.as_bytes(), from, secret.as_bytes()) {
@@ -111,24 +111,59 @@ pub(crate) fn replace(text: &str, secret: &str, mask: &str) -> String {
         masked.push_str(mask);
         from = end;
     }
-    masked.push_str(&text[from..]);
+    let (rest, bytes) = (&text[from..], secret.as_bytes());
+    match (0..rest.len()).find(|at| ends_within(rest.as_bytes(), *at, bytes)) {
+        Some(start) => masked.extend([&rest[..start], mask]),
+        None => masked.push_str(rest),
+    }
     masked
+}
+
+/// The most bytes that stand for one byte of a secret: those of a character reference of HTML.
+const LONGEST_FORM: usize = 12;
+
+/// Returns whether a text ends within a secret that begins here, and has at least [`SHORTEST`] bytes of it.
+fn ends_within(text: &[u8], at: usize, secret: &[u8]) -> bool {
+    if text.len() - at > secret.len() * LONGEST_FORM {
+        return false;
+    }
+    let mut ends = vec![at];
+    for (read, byte) in secret.iter().enumerate() {
+        // What is left may be the beginning of an escaped character.
+        let is_cut = |end: &usize| match &text[*end..] {
+            [] => true,
+            [first, rest @ ..] => matches!(first, b'\\' | b'%' | b'&') && rest.len() < LONGEST_FORM,
+        };
+        if read >= SHORTEST && ends.iter().any(is_cut) {
+            return true;
+        }
+        ends = after(text, &ends, *byte);
+        if ends.is_empty() {
+            return false;
+        }
+    }
+    false
 }
 
 /// Returns where a secret ends that begins here.
 fn end_of(text: &[u8], at: usize, secret: &[u8]) -> Option<usize> {
     let mut ends = vec![at];
     for byte in secret {
-        let next = ends.iter().flat_map(|at| ends_of_byte(text, *at, *byte));
-        let mut next: Vec<usize> = next.collect();
-        next.sort_unstable();
-        next.dedup();
-        if next.is_empty() {
+        ends = after(text, &ends, *byte);
+        if ends.is_empty() {
             return None;
         }
-        ends = next;
     }
     ends.last().copied()
+}
+
+/// Returns where a byte ends, in any of its forms, that begins at one of these positions; sorted.
+fn after(text: &[u8], positions: &[usize], byte: u8) -> Vec<usize> {
+    let ends = positions.iter();
+    let mut ends: Vec<usize> = ends.flat_map(|at| ends_of_byte(text, *at, byte)).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    ends
 }
 
 /// The most backslashes before a character: of JSON within JSON.
