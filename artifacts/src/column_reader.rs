@@ -18,7 +18,7 @@ use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 
 use crate::table::unreadable;
@@ -228,7 +228,7 @@ impl Footer {
             name.is_some_and(|name| wanted(*n, name))
         });
         let footer = self.length.saturating_sub(self.size)..self.length;
-        let places = chunks.filter_map(|(_, chunk)| place(chunk));
+        let places = chunks.filter_map(|(_, chunk)| untrusted::place(chunk));
         let mut places: Vec<Range<u64>> = places.chain([footer]).collect();
         places.sort_unstable_by_key(|place| place.start);
         let mut ranges: Vec<Range<u64>> = Vec::new();
@@ -240,18 +240,6 @@ impl Footer {
         }
         ranges
     }
-}
-
-/// Returns the byte range of a column's pages; `None` if its metadata is inconsistent.
-fn place(chunk: &ColumnChunkMetaData) -> Option<Range<u64>> {
-    let start = chunk
-        .dictionary_page_offset()
-        .unwrap_or(chunk.data_page_offset());
-    let (start, length) = (
-        u64::try_from(start).ok()?,
-        u64::try_from(chunk.compressed_size()).ok()?,
-    );
-    Some(start..start.checked_add(length)?)
 }
 
 /// The kept parts of a file, each with its offset.

@@ -18,13 +18,13 @@ impl Digest {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
-    /// Returns the digest of a file's bytes, read in chunks.
+    /// Returns the digest of a regular file's bytes, read in chunks.
     ///
     /// # Errors
-    /// If the file cannot be read.
+    /// If the file cannot be read, or is not a regular file.
     pub fn of_file(path: &std::path::Path) -> std::io::Result<Self> {
         let mut hasher = blake3::Hasher::new();
-        hasher.update_reader(std::fs::File::open(path)?)?;
+        hasher.update_reader(crate::regular::open(path)?.0)?;
         Ok(Self::from_bytes(*hasher.finalize().as_bytes()))
     }
 
@@ -57,6 +57,16 @@ impl Digest {
     pub fn short(&self) -> String {
         format!("b3:{}", &self.hex()[..12])
     }
+}
+
+/// Returns bytes as lower-case hexadecimal digits, two for each.
+pub fn hex(bytes: &[u8]) -> String {
+    const LOWER: &[u8; 16] = b"0123456789abcdef";
+    let digit = |four: u8| char::from(LOWER[usize::from(four)]);
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
 }
 
 /// Computes the digest of bytes that arrive in chunks.

@@ -1,18 +1,19 @@
 //! Opens files that another party may have placed. A FIFO could block for ever, a device has no end, and a size may
-//! exceed the memory. Only regular files are read, including through links. Nothing is written through a link, because it
-//! may lead to any file of the user.
+//! exceed the memory. The kernel's own file systems show its state as regular files of size 0; some never end, and others
+//! show the variables of this process. Only regular files of other file systems are read, including through links. Nothing
+//! is written through a link, because it may lead to any file of the user.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use rustix::fs::{FsWord, OFlags, fstatfs};
 
 /// Opens a regular file; returns it and its size in bytes.
 ///
 /// # Errors
-/// If the file is missing, cannot be opened, or is not a regular file.
+/// If the file is missing, cannot be opened, is not a regular file, or shows the state of the kernel or of a process.
 pub fn open(path: &Path) -> io::Result<(File, u64)> {
     // Do not wait for a writer at the other end of a FIFO.
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
@@ -26,11 +27,27 @@ pub fn open(path: &Path) -> io::Result<(File, u64)> {
         Ok(file) => file,
     };
     let metadata = file.metadata()?;
-    match metadata.is_file() {
-        true => Ok((file, metadata.len())),
-        false => Err(other(&metadata)),
+    if !metadata.is_file() {
+        return Err(other(&metadata));
     }
+    let kind = fstatfs(&file)?.f_type;
+    if let Some((_, name)) = SYNTHETIC.iter().find(|(synthetic, _)| *synthetic == kind) {
+        let reason = format!("it is a file of {name}, which shows the state of the system");
+        return Err(io::Error::other(reason));
+    }
+    Ok((file, metadata.len()))
 }
+
+/// The file systems of the kernel that hold no files of a user, by their numbers in `linux/magic.h`.
+const SYNTHETIC: [(FsWord, &str); 7] = [
+    (0x0000_9fa0, "procfs"),
+    (0x6265_6572, "sysfs"),
+    (0x6462_6720, "debugfs"),
+    (0x7472_6163, "tracefs"),
+    (0x7363_6673, "securityfs"),
+    (0x6265_6570, "configfs"),
+    (0x6367_7270, "cgroup2"),
+];
 
 /// Reads a regular file into memory, up to the size it had when it was opened.
 ///
@@ -67,17 +84,9 @@ const LARGE: u64 = 256 << 20;
 /// # Errors
 /// If there is not as much memory.
 pub(crate) fn reserved(size: u64) -> io::Result<Vec<u8>> {
-    let refused = || {
-        let reason = format!("it has {size} bytes, more than there is memory for");
-        io::Error::new(io::ErrorKind::OutOfMemory, reason)
-    };
-    if size > LARGE && available().is_some_and(|available| size > available) {
-        return Err(refused());
-    }
-    let mut bytes = Vec::new();
-    let length = usize::try_from(size).unwrap_or(usize::MAX);
-    bytes.try_reserve_exact(length).map_err(|_| refused())?;
-    Ok(bytes)
+    room(size, || {
+        format!("it has {size} bytes, more than there is memory for")
+    })
 }
 
 /// Returns the memory and the swap space in bytes that programs can still take, by the kernel's estimate.
@@ -99,19 +108,25 @@ fn available() -> Option<u64> {
 /// # Errors
 /// If the process cannot get that much memory.
 pub fn room_for(bytes: u64) -> io::Result<()> {
-    let refused = || {
-        let reason = format!(
+    let reason = || {
+        format!(
             "it takes about {} MiB of memory, more than this process can get",
             bytes.div_ceil(1 << 20)
-        );
-        io::Error::new(io::ErrorKind::OutOfMemory, reason)
+        )
     };
+    room(bytes, reason).map(drop)
+}
+
+/// Returns an empty list with room for this many bytes, or the reason as an error.
+fn room(bytes: u64, reason: impl Fn() -> String) -> io::Result<Vec<u8>> {
+    let refused = || io::Error::new(io::ErrorKind::OutOfMemory, reason());
     if bytes > LARGE && available().is_some_and(|available| bytes > available) {
         return Err(refused());
     }
+    let mut room = Vec::new();
     let length = usize::try_from(bytes).unwrap_or(usize::MAX);
-    let mut room: Vec<u8> = Vec::new();
-    room.try_reserve_exact(length).map_err(|_| refused())
+    room.try_reserve_exact(length).map_err(|_| refused())?;
+    Ok(room)
 }
 
 /// Reads a regular file of text.
@@ -224,6 +239,31 @@ mod tests {
             read(&at("none")).unwrap_err().kind(),
             io::ErrorKind::NotFound
         );
+    }
+
+    #[test]
+    fn what_the_kernel_shows_as_a_file_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("prompts.txt");
+        symlink("/proc/self/environ", &link).unwrap();
+        for (path, name) in [
+            (Path::new("/proc/self/environ"), "procfs"),
+            (Path::new("/proc/version"), "procfs"),
+            (
+                Path::new("/sys/kernel/mm/transparent_hugepage/enabled"),
+                "sysfs",
+            ),
+            (&link, "procfs"),
+        ] {
+            // A container may lack a file of sysfs.
+            if !path.exists() {
+                continue;
+            }
+            let expected = format!("it is a file of {name}, which shows the state of the system");
+            assert_eq!(open(path).unwrap_err().to_string(), expected);
+            let hashed = crate::Digest::of_file(path).unwrap_err();
+            assert_eq!(hashed.to_string(), expected);
+        }
     }
 
     #[test]

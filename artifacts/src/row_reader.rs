@@ -3,9 +3,6 @@
 
 use std::ops::Range;
 
-use arrow_array::RecordBatch;
-use arrow_schema::{ArrowError, SchemaRef};
-use arrow_select::concat::concat_batches;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection,
 };
@@ -14,7 +11,7 @@ use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 
 use crate::column_reader::Kept;
-use crate::table::unreadable;
+use crate::table::{joined, unreadable};
 use crate::{Digest, Store, Table, TableError, schemas, untrusted};
 
 impl Table {
@@ -28,11 +25,7 @@ impl Table {
         digest: &Digest,
         rows: Range<usize>,
     ) -> Result<(Self, usize), TableError> {
-        let kept = Kept::read(store, digest, |footer| {
-            let groups = groups_of(&footer.metadata, &rows);
-            footer.ranges_of(|group, _| groups.contains(&group))
-        })?;
-        untrusted::guarded(|| read(kept, &rows)).map_err(unreadable)
+        read(store, digest, &[rows])
     }
 
     /// Reads single rows of a table in a store, given in ascending order and each once. A row past the end is left out.
@@ -41,116 +34,76 @@ impl Table {
     /// # Errors
     /// If the object is missing, damaged or not a Parquet file.
     pub fn read_chosen(store: &Store, digest: &Digest, rows: &[usize]) -> Result<Self, TableError> {
-        let kept = Kept::read(store, digest, |footer| {
-            let groups = groups_with(&footer.metadata, rows);
-            footer.ranges_of(|group, _| groups.iter().any(|(wanted, _)| *wanted == group))
-        })?;
-        untrusted::guarded(|| read_single(kept, rows)).map_err(unreadable)
+        let runs: Vec<Range<usize>> = rows
+            .chunk_by(|row, next| row + 1 == *next)
+            .map(|run| run[0]..run[run.len() - 1] + 1)
+            .collect();
+        Ok(read(store, digest, &runs)?.0)
     }
 }
 
-fn read_single(kept: Kept, rows: &[usize]) -> Result<Table, ParquetError> {
+/// Reads ascending ranges of rows. Also returns the table's number of rows.
+fn read(
+    store: &Store,
+    digest: &Digest,
+    rows: &[Range<usize>],
+) -> Result<(Table, usize), TableError> {
+    let kept = Kept::read(store, digest, |footer| {
+        let groups = groups_with(&footer.metadata, rows);
+        footer.ranges_of(|group, _| has(&groups, group))
+    })?;
+    untrusted::guarded(|| read_kept(kept, rows)).map_err(unreadable)
+}
+
+fn read_kept(kept: Kept, rows: &[Range<usize>]) -> Result<(Table, usize), ParquetError> {
     let metadata = ArrowReaderMetadata::load(&kept, ArrowReaderOptions::new())?;
     untrusted::check(metadata.metadata(), kept.len())?;
     untrusted::check_values(metadata.metadata(), kept.len())?;
     let groups = groups_with(metadata.metadata(), rows);
     let part = |from: u64, length: usize| kept.get_bytes(from, length);
-    let is_read = |group: usize| groups.iter().any(|(wanted, _)| *wanted == group);
-    untrusted::check_pages(metadata.metadata(), |group, _| is_read(group), part)?;
+    untrusted::check_pages(metadata.metadata(), |group, _| has(&groups, group), part)?;
+    let all = usize::try_from(metadata.metadata().file_metadata().num_rows()).unwrap_or(0);
     // The reader counts rows within the groups that it reads, one after another.
-    let (mut before, mut runs) = (0, Vec::<Range<usize>>::new());
+    let (mut before, mut wanted, mut runs) = (0, 0, Vec::new());
     for (_, own) in &groups {
-        for row in &rows[rows.partition_point(|r| *r < own.start)..] {
-            if *row >= own.end {
+        for run in &rows[rows.partition_point(|run| run.end <= own.start)..] {
+            if run.start >= own.end {
                 break;
             }
-            let at = before + row - own.start;
-            match runs.last_mut() {
-                Some(run) if run.end == at => run.end += 1,
-                _ => runs.push(at..at + 1),
-            }
+            let (from, to) = (run.start.max(own.start), run.end.min(own.end));
+            wanted += to - from;
+            runs.push(before + from - own.start..before + to - own.start);
         }
         before += own.len();
     }
+    let selection = RowSelection::from_consecutive_ranges(runs.into_iter(), before);
     let schema = schemas::shared(metadata.schema().clone());
     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(kept, metadata)
         .with_row_groups(groups.iter().map(|(group, _)| *group).collect())
-        .with_row_selection(RowSelection::from_consecutive_ranges(
-            runs.into_iter(),
-            before,
-        ))
-        .with_batch_size(rows.len().clamp(1, 1 << 14))
-        .build()?;
-    Ok(joined(reader, schema)?)
-}
-
-/// Returns the batches as one table.
-fn joined(
-    batches: impl Iterator<Item = Result<RecordBatch, ArrowError>>,
-    schema: SchemaRef,
-) -> Result<Table, ArrowError> {
-    let batches = batches.collect::<Result<Vec<_>, _>>()?;
-    let batch = match batches.first() {
-        None => RecordBatch::new_empty(schema.clone()),
-        Some(first) => concat_batches(&first.schema(), &batches)?,
-    };
-    Ok(Table::of(batch.with_schema(schema)?))
-}
-
-fn read(kept: Kept, rows: &Range<usize>) -> Result<(Table, usize), ParquetError> {
-    let metadata = ArrowReaderMetadata::load(&kept, ArrowReaderOptions::new())?;
-    untrusted::check(metadata.metadata(), kept.len())?;
-    untrusted::check_values(metadata.metadata(), kept.len())?;
-    let groups = groups_of(metadata.metadata(), rows);
-    let part = |from: u64, length: usize| kept.get_bytes(from, length);
-    untrusted::check_pages(
-        metadata.metadata(),
-        |group, _| groups.contains(&group),
-        part,
-    )?;
-    let all = usize::try_from(metadata.metadata().file_metadata().num_rows()).unwrap_or(0);
-    let before: usize = (0..groups.start)
-        .map(|group| size(metadata.metadata(), group))
-        .sum();
-    let from = rows.start.min(all);
-    let wanted = rows.end.min(all).saturating_sub(from);
-    let schema = schemas::shared(metadata.schema().clone());
-    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(kept, metadata)
-        .with_row_groups(groups.collect())
-        .with_offset(from.saturating_sub(before))
-        .with_limit(wanted)
+        .with_row_selection(selection)
         .with_batch_size(wanted.clamp(1, 1 << 14))
         .build()?;
-    Ok((joined(reader, schema)?, all))
-}
-
-/// Returns the row groups that contain the rows.
-fn groups_of(metadata: &ParquetMetaData, rows: &Range<usize>) -> Range<usize> {
-    let (mut at, mut groups) = (0, 0..0);
-    for group in 0..metadata.num_row_groups() {
-        let end = at + size(metadata, group);
-        if end <= rows.start {
-            groups = group + 1..group + 1;
-        } else if at < rows.end {
-            groups.end = group + 1;
-        }
-        at = end;
-    }
-    groups
+    let batches = reader.collect::<Result<Vec<_>, _>>()?;
+    Ok((joined(&batches, schema)?, all))
 }
 
 /// Returns the row groups that contain any of the ascending rows, each with its range of rows.
-fn groups_with(metadata: &ParquetMetaData, rows: &[usize]) -> Vec<(usize, Range<usize>)> {
+fn groups_with(metadata: &ParquetMetaData, rows: &[Range<usize>]) -> Vec<(usize, Range<usize>)> {
     let (mut at, mut groups) = (0, Vec::new());
     for group in 0..metadata.num_row_groups() {
         let own = at..at + size(metadata, group);
         at = own.end;
-        let next = rows.get(rows.partition_point(|row| *row < own.start));
-        if next.is_some_and(|row| own.contains(row)) {
+        let next = rows.get(rows.partition_point(|run| run.end <= own.start));
+        if next.is_some_and(|run| run.start.max(own.start) < run.end.min(own.end)) {
             groups.push((group, own));
         }
     }
     groups
+}
+
+/// Returns whether a row group is one of these, in ascending order.
+fn has(groups: &[(usize, Range<usize>)], group: usize) -> bool {
+    groups.binary_search_by_key(&group, |(own, _)| *own).is_ok()
 }
 
 fn size(metadata: &ParquetMetaData, group: usize) -> usize {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 /// One value of a table, an axis or a parameter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,9 +26,9 @@ pub enum Scalar {
 /// mismatch.
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Value;
+        struct Any;
 
-        impl Visitor<'_> for Value {
+        impl Visitor<'_> for Any {
             type Value = Scalar;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -68,7 +69,20 @@ impl<'de> Deserialize<'de> for Scalar {
             }
         }
 
-        deserializer.deserialize_any(Value)
+        deserializer.deserialize_any(Any)
+    }
+}
+
+/// The JSON value; a double that is not finite, which JSON does not have, is null.
+impl From<&Scalar> for Value {
+    fn from(scalar: &Scalar) -> Self {
+        match scalar {
+            Scalar::Null => Self::Null,
+            Scalar::Bool(value) => (*value).into(),
+            Scalar::Int(value) => (*value).into(),
+            Scalar::Float(value) => (*value).into(),
+            Scalar::Text(value) => value.as_str().into(),
+        }
     }
 }
 

@@ -3,9 +3,11 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use arrow_schema::{Schema, SchemaRef};
+
+use crate::lock;
 
 /// The most schemas to remember. A program has a few dozen; foreign files may have any number.
 const MOST: usize = 1024;
@@ -20,7 +22,7 @@ pub(crate) fn shared(schema: SchemaRef) -> SchemaRef {
     for field in schema.fields() {
         field.name().hash(&mut hasher);
     }
-    let mut guard = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut guard = lock(&KNOWN);
     let schemas = guard.get_or_insert_default();
     let entry = hasher.finish();
     match schemas.get(&entry).and_then(Weak::upgrade) {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
 };
-use arrow_schema::{DataType, Schema};
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
@@ -110,6 +110,20 @@ impl Table {
     /// Returns whether the table has a column of this name.
     pub fn has(&self, column: &str) -> bool {
         self.batch.schema().index_of(column).is_ok()
+    }
+
+    /// Returns the names of the columns that someone asks for; without any, all columns in order.
+    ///
+    /// # Errors
+    /// If the table lacks one of them; the error lists those that it has.
+    pub fn chosen(&self, asked: &[String]) -> Result<Vec<String>, TableError> {
+        if asked.is_empty() {
+            return Ok(self.names());
+        }
+        match asked.iter().find(|name| !self.has(name)) {
+            Some(name) => Err(TableError::no_column(name, &self.names())),
+            None => Ok(asked.to_vec()),
+        }
     }
 
     /// Returns the unit of a column, if it states one.
@@ -303,17 +317,18 @@ impl Table {
         };
         let (schema, batches) = untrusted::guarded(read).map_err(unreadable)?;
         let schema = schemas::shared(schema);
-        // A batch may end with a row group, so there may be several. Concatenation uses the batches' own schema, which
-        // lacks the table-wide notes.
-        let batch = match batches.first() {
-            None => RecordBatch::new_empty(schema.clone()),
-            Some(first) => concat_batches(&first.schema(), &batches).map_err(unreadable)?,
-        };
-        // The reader keeps the file's own notes. Use the stored schema instead, so that a table read back equals the
-        // table written.
-        let batch = batch.with_schema(schema).map_err(unreadable)?;
-        Ok(Self { batch })
+        joined(&batches, schema).map_err(unreadable)
     }
+}
+
+/// Returns the batches of a file as one table, with the file's own schema. That of the batches lacks the table-wide notes, so
+/// that a table read back would not equal the table written. A batch may end with a row group, so there may be several.
+pub(crate) fn joined(batches: &[RecordBatch], schema: SchemaRef) -> Result<Table, ArrowError> {
+    let batch = match batches.first() {
+        None => RecordBatch::new_empty(schema.clone()),
+        Some(first) => concat_batches(&first.schema(), batches)?,
+    };
+    Ok(Table::of(batch.with_schema(schema)?))
 }
 
 /// The most rows in one batch: as many as in one of our row groups. A file may declare any number of rows, and the

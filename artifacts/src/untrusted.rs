@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
@@ -45,22 +46,20 @@ pub(crate) fn check(metadata: &ParquetMetaData, length: u64) -> Result<(), Parqu
 }
 
 fn lies_within(chunk: &ColumnChunkMetaData, length: u64) -> bool {
-    let ends = place(chunk).and_then(|(from, bytes)| from.checked_add(bytes));
     chunk.uncompressed_size() >= 0
         && chunk.num_values() >= 0
-        && ends.is_some_and(|end| end <= length)
+        && place(chunk).is_some_and(|place| place.end <= length)
 }
 
-/// Returns the offset and the length in bytes of a column's pages.
-fn place(chunk: &ColumnChunkMetaData) -> Option<(u64, u64)> {
-    // A file begins with its mark, so no page is at 0. Writers put 0 there for a column without data pages.
-    let dictionary = chunk.dictionary_page_offset();
-    let start = match (dictionary, chunk.data_page_offset()) {
-        (Some(dictionary), 0) => dictionary,
-        (dictionary, data) => dictionary.unwrap_or(i64::MAX).min(data),
-    };
+/// Returns the byte range of a column's pages, as the Parquet reader determines it: what is kept and checked must be what it
+/// reads. `None` if the metadata is inconsistent.
+pub(crate) fn place(chunk: &ColumnChunkMetaData) -> Option<Range<u64>> {
+    let start = chunk
+        .dictionary_page_offset()
+        .unwrap_or(chunk.data_page_offset());
     let number = |n: i64| u64::try_from(n).ok();
-    Some((number(start)?, number(chunk.compressed_size())?))
+    let (start, length) = (number(start)?, number(chunk.compressed_size())?);
+    Some(start..start.checked_add(length)?)
 }
 
 /// Rejects pages, in the row groups and columns to read, that declare more bytes than they can expand to. `bytes` reads
@@ -76,10 +75,11 @@ pub(crate) fn check_pages(
     for (n, group) in metadata.row_groups().iter().enumerate() {
         let chunks = group.columns().iter().enumerate();
         for (_, chunk) in chunks.filter(|(i, _)| reads(n, *i)) {
-            let (from, length) =
+            let place =
                 place(chunk).ok_or_else(|| broken("a column does not lie within the file"))?;
-            let length = usize::try_from(length).map_err(|e| broken(&e.to_string()))?;
-            pages::check(&bytes(from, length)?, chunk.compression()).map_err(broken)?;
+            let length = usize::try_from(place.end - place.start);
+            let length = length.map_err(|e| broken(&e.to_string()))?;
+            pages::check(&bytes(place.start, length)?, chunk.compression()).map_err(broken)?;
         }
     }
     Ok(())
@@ -148,4 +148,37 @@ pub fn quietly<T>(read: impl FnOnce() -> T) -> Option<T> {
     let done = catch_unwind(AssertUnwindSafe(read));
     READING.set(outer);
     done.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::basic::Type;
+    use parquet::schema::types::{ColumnDescriptor, ColumnPath, Type as Field};
+
+    use super::*;
+
+    #[test]
+    fn the_pages_that_are_checked_are_those_that_the_reader_reads() {
+        let field = Field::primitive_type_builder("n", Type::INT64);
+        let path = ColumnPath::from("n");
+        let column = ColumnDescriptor::new(field.build().unwrap().into(), 0, 0, path);
+        let column = std::sync::Arc::new(column);
+        // Most writers put the dictionary first. One that hides its pages may not.
+        for (dictionary, data) in [
+            (None, 4),
+            (Some(4), 40),
+            (Some(40), 4),
+            (Some(4), 0),
+            (Some(0), 4),
+        ] {
+            let chunk = ColumnChunkMetaData::builder(column.clone())
+                .set_dictionary_page_offset(dictionary)
+                .set_data_page_offset(data)
+                .set_total_compressed_size(100)
+                .build()
+                .unwrap();
+            let (from, length) = chunk.byte_range();
+            assert_eq!(place(&chunk), Some(from..from + length));
+        }
+    }
 }

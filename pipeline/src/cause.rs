@@ -3,7 +3,7 @@
 //! ```text
 //! cause  = {step} [nature] text
 //! step   = "`CELL` is STATUS: " | "no cell of `STAGE` is ok: "
-//! nature = "blocked: " | "not needed: "
+//! nature = "blocked: " | "not needed: " | "not reached: "
 //! ```
 //!
 //! Reading any text and writing it again gives the same text.
@@ -19,15 +19,18 @@ enum Nature {
     Blocked,
     /// The study already had enough measurements, so the cell is not missing.
     NotNeeded,
+    /// The run ended before the cell, so the study is not complete.
+    NotReached,
 }
 
 impl Nature {
-    const ALL: [Self; 2] = [Self::Blocked, Self::NotNeeded];
+    const ALL: [Self; 3] = [Self::Blocked, Self::NotNeeded, Self::NotReached];
 
     fn prefix(self) -> &'static str {
         match self {
             Self::Blocked => "blocked: ",
             Self::NotNeeded => "not needed: ",
+            Self::NotReached => "not reached: ",
         }
     }
 }
@@ -58,6 +61,14 @@ impl Cause {
     pub(crate) fn not_needed(text: impl Into<String>) -> Self {
         Self {
             nature: Some(Nature::NotNeeded),
+            ..Self::blocked(text)
+        }
+    }
+
+    /// The run ended before the cell.
+    pub(crate) fn not_reached(text: impl Into<String>) -> Self {
+        Self {
+            nature: Some(Nature::NotReached),
             ..Self::blocked(text)
         }
     }
@@ -112,6 +123,11 @@ impl Cause {
     /// Returns whether the machine lacks a tool or a permission, for this cell or for one that it needs.
     pub(crate) fn is_blocked(&self) -> bool {
         self.nature == Some(Nature::Blocked)
+    }
+
+    /// Returns whether the run ended before this cell, or before one that it needs.
+    pub(crate) fn is_not_reached(&self) -> bool {
+        self.nature == Some(Nature::NotReached)
     }
 
     /// Returns whether the study had enough measurements without this cell, so that it is not missing.
@@ -192,6 +208,7 @@ mod tests {
         for words in [
             "not needed: too small",
             "blocked: no card",
+            "not reached: too far",
             "`a` is failed: x",
         ] {
             let declared = Cause::declared(words);
@@ -218,7 +235,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn what_is_read_is_written_again(text in "(`[a\"`\\\\=]{0,4}` is (failed|skipped): |blocked: |not needed: |[a-z`\": ]{0,6}){0,6}") {
+        fn what_is_read_is_written_again(text in "(`[a\"`\\\\=]{0,4}` is (failed|skipped): |blocked: |not needed: |not reached: |[a-z`\": ]{0,6}){0,6}") {
             proptest::prop_assert_eq!(Cause::read(&text).to_string(), text);
         }
 

@@ -153,6 +153,13 @@ pub enum What {
         #[serde(skip_serializing_if = "Option::is_none")]
         key: Option<String>,
     },
+    /// Sends the contents of a file to a server that is already running.
+    Send {
+        /// The file, as an absolute path without links.
+        file: String,
+        /// The server's address.
+        url: String,
+    },
 }
 
 /// What a user consents to: the definition that would act, and the values that an experiment gives it.

@@ -11,9 +11,10 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use artifacts::lock;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, set_child_subreaper,
     waitpid,
@@ -31,10 +32,6 @@ const POLL: Duration = Duration::from_millis(10);
 
 /// The processes that are currently enclosed.
 static OPEN: Mutex<BTreeSet<ProcessId>> = Mutex::new(BTreeSet::new());
-
-fn open() -> MutexGuard<'static, BTreeSet<ProcessId>> {
-    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Returns the mark of a process of this namespace, which is unique within this boot: `PID-START-NAMESPACE`.
 pub fn mark(process: ProcessId) -> String {
@@ -74,7 +71,7 @@ impl Enclosure {
         let process = stat
             .ok_or_else(|| io::Error::other(format!("process {pid} has already ended")))?
             .id;
-        open().insert(process);
+        lock(&OPEN).insert(process);
         Ok(Self { process })
     }
 
@@ -84,7 +81,7 @@ impl Enclosure {
     /// If `/proc` is not readable, or a process survives SIGKILL for ten seconds.
     pub fn empty(&self) -> io::Result<()> {
         // An adopted process without a mark may belong to any enclosure.
-        let alone = open().iter().all(|process| *process == self.process);
+        let alone = lock(&OPEN).iter().all(|process| *process == self.process);
         let mark = mark(self.process);
         kill_all(|| {
             let mut left = marked(&mark)?;
@@ -106,7 +103,7 @@ impl Enclosure {
 
 impl Drop for Enclosure {
     fn drop(&mut self) {
-        open().remove(&self.process);
+        lock(&OPEN).remove(&self.process);
         if let Some(group) = self.group() {
             cgroup::remove(&group);
         }
@@ -222,7 +219,7 @@ fn in_group(folder: &Path) -> io::Result<Vec<ProcessStat>> {
 fn adopted() -> io::Result<Vec<ProcessStat>> {
     let own = std::process::id();
     let session = stat(own)?.map(|s| s.session);
-    let started: Vec<u32> = open().iter().map(|process| process.pid).collect();
+    let started: Vec<u32> = lock(&OPEN).iter().map(|process| process.pid).collect();
     running(|process| {
         Some(process.session) != session
             && !started.contains(&process.id.pid)

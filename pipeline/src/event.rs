@@ -63,6 +63,9 @@ pub enum Event {
         /// Lines that a starting engine wrote to its log since the last event.
         #[serde(skip_serializing_if = "Vec::is_empty", default)]
         log: Vec<String>,
+        /// Whether to show it at once.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        notice: bool,
     },
     /// A cell has ended.
     CellEnded {

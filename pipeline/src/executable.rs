@@ -1,13 +1,16 @@
-//! The files of programs: whether they can be executed, and their digests.
+//! The files of programs: where they are, whether they can be executed, and their digests.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::process::Command;
+use std::sync::Mutex;
 
-use artifacts::Digest;
+use artifacts::{Digest, lock};
+use rustix::fs::{Access, access};
 
 /// What differs if a file was written again: its place on the disk, its size, and the times of its changes.
 type Stamp = ([u64; 3], [i64; 4]);
@@ -23,26 +26,44 @@ static DIGESTS: Mutex<BTreeMap<PathBuf, (Stamp, Digest)>> = Mutex::new(BTreeMap:
 pub fn digest_of(path: &Path) -> io::Result<Digest> {
     let path = path.canonicalize()?;
     let stamp = stamp(&fs::metadata(&path)?);
-    let kept = digests().get(&path).copied();
+    let kept = lock(&DIGESTS).get(&path).copied();
     if let Some((then, digest)) = kept
         && then == stamp
     {
         return Ok(digest);
     }
     let digest = Digest::of_large_file(&path)?;
-    digests().insert(path, (stamp, digest));
+    lock(&DIGESTS).insert(path, (stamp, digest));
     Ok(digest)
 }
 
-/// Returns whether a path leads to a file that someone may execute.
+/// Returns whether a path leads to a file that this process may execute.
 pub fn is_executable(path: &Path) -> bool {
-    let permits =
-        |metadata: Metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0;
-    fs::metadata(path).is_ok_and(permits)
+    path.is_file() && access(path, Access::EXEC_OK).is_ok()
 }
 
-fn digests() -> MutexGuard<'static, BTreeMap<PathBuf, (Stamp, Digest)>> {
-    DIGESTS.lock().unwrap_or_else(PoisonError::into_inner)
+/// Returns the path of a program in the first of these folders that has it. Like a shell, it skips files that cannot be
+/// executed. A name with a slash is a path: the program is that file, and the attempt to execute it says what is wrong
+/// with it.
+pub fn find(name: &str, folders: impl IntoIterator<Item = impl AsRef<Path>>) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|path| path.is_file());
+    }
+    folders
+        .into_iter()
+        .map(|folder| folder.as_ref().join(name))
+        .find(|path| is_executable(path))
+}
+
+/// Puts a command into a virtual environment: its programs come first on the search path, before those on `path`.
+///
+/// # Errors
+/// If the path of the environment cannot be on a search path.
+pub fn activate(command: &mut Command, venv: &Path, path: &OsStr) -> io::Result<()> {
+    let folders = std::iter::once(venv.join("bin")).chain(std::env::split_paths(path));
+    let path = std::env::join_paths(folders).map_err(io::Error::other)?;
+    command.env("PATH", path).env("VIRTUAL_ENV", venv);
+    Ok(())
 }
 
 fn stamp(metadata: &Metadata) -> Stamp {
@@ -57,6 +78,8 @@ fn stamp(metadata: &Metadata) -> Stamp {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -70,5 +93,21 @@ mod tests {
         assert_eq!(digest_of(&file).unwrap(), Digest::of(b"another"));
         fs::remove_file(&file).unwrap();
         assert!(digest_of(&file).is_err());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_executed_does_not_hide_a_program_behind_it() {
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let folders = [first.path(), second.path()];
+        assert_eq!(find("program", folders), None);
+        fs::write(first.path().join("program"), "").unwrap();
+        assert_eq!(find("program", folders), None);
+        let program = second.path().join("program");
+        fs::write(&program, "").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(find("program", folders), Some(program));
+        let path = first.path().join("program");
+        assert_eq!(find(path.to_str().unwrap(), folders), Some(path));
+        assert_eq!(find("./no-such-program", folders), None);
     }
 }

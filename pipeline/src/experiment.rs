@@ -4,11 +4,10 @@
 //! cell has canonical parameters. Cells are stored compactly (axis label indices, an index into the stage's distinct
 //! parameter sets), so that ten thousand cells cost a few megabytes and their keys a few microseconds each.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use artifacts::{Digest, Scalar};
+use artifacts::Scalar;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use typed_index_collections::TiVec;
@@ -131,26 +130,6 @@ pub struct Excluded {
     pub at: Box<[u16]>,
     /// The declared reason.
     pub reason: String,
-}
-
-/// Returns the digest of each claim of an experiment's canonical form, by name.
-///
-/// Records contain them, so that a report can show which claims were declared before a cell was measured, and in which
-/// words.
-pub fn claims_digests(spec: &Json) -> BTreeMap<String, Digest> {
-    let claims = spec.get("claims").and_then(Json::as_object);
-    claims
-        .into_iter()
-        .flatten()
-        .map(|(name, claim)| (name.clone(), claim_digest(claim)))
-        .collect()
-}
-
-/// Returns the digest of a claim's JSON with sorted keys.
-fn claim_digest(claim: &Json) -> Digest {
-    let mut claim = claim.clone();
-    claim.sort_all_objects();
-    Digest::of(claim.to_string().as_bytes())
 }
 
 impl Experiment {

@@ -1,6 +1,7 @@
 //! Labels that a stage names, and that the profile or the command line leaves out.
 
 use artifacts::Scalar;
+use artifacts::json::plain;
 
 use crate::experiment::Experiment;
 use crate::graph::Node;
@@ -19,9 +20,7 @@ impl LeftOut {
     pub(crate) fn of(experiment: &Experiment, node: &Node<'_>, settings: &Json) -> Vec<Self> {
         let mut all = Vec::new();
         for (axis, label) in node.kind.labels_named(settings) {
-            let text = label
-                .as_str()
-                .map_or_else(|| label.to_string(), str::to_owned);
+            let text = plain(&label);
             let is_this = |other: &Scalar| other.to_string() == text;
             let Some(axis) = experiment.axes.iter().find(|a| a.name == axis) else {
                 continue;

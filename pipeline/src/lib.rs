@@ -8,6 +8,8 @@
 
 mod cause;
 mod cgroup;
+mod clock;
+mod declared;
 pub mod design;
 mod dry_run;
 pub mod effect;
@@ -23,6 +25,7 @@ pub mod key;
 pub mod language;
 pub mod lease;
 mod left_out;
+mod local_paths;
 pub mod lock;
 pub mod long_log;
 mod name;
@@ -41,6 +44,8 @@ pub mod temporary;
 pub mod version_manager;
 
 pub use cause::Cause;
+pub use clock::unix_ns;
+pub use declared::{claims_digests, tests_digests};
 pub use dry_run::{DryRun, DryRunFinding, dry_run, dry_run_is_due};
 pub use effect::{Consent, Effect, Permit, StageEffect, What, effects};
 pub use error::PipelineError;
@@ -50,7 +55,7 @@ pub use execute::{
     RunOptions, RunSummary, StudyDocument, StudyResult, Which, plan_to_run, reproduce, run,
     run_prepared,
 };
-pub use experiment::{Axis, Cell, Excluded, Experiment, Order, Stage, claims_digests};
+pub use experiment::{Axis, Cell, Excluded, Experiment, Order, Stage};
 pub use graph::UnknownKind;
 pub use ids::{AxisId, LocalCell, StageId};
 pub use language::{
@@ -58,6 +63,7 @@ pub use language::{
     load_text, settings,
 };
 pub use lease::Leases;
+pub use local_paths::LocalPaths;
 pub use name::{NameError, OutputName, file_of_output};
 pub use not_run::not_run;
 pub use plan::{

@@ -36,9 +36,10 @@ use std::io;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use artifacts::json::quoted;
 use artifacts::{ActionKey, Digest};
 
-pub use crate::name::lock_file;
+pub use crate::name::{is_lock, lock_file};
 use crate::place::{Coordinates, PlaceError, Reader, WrittenCell, cell_text};
 use crate::stage::{CellStatus, Class};
 
@@ -354,6 +355,13 @@ impl Lock {
         match artifacts::regular::read_text_at_most(path, MOST_BYTES) {
             Ok(text) => Self::parse(&text, path).map(Some),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            // A damaged file, and no fault of the machine.
+            Err(e)
+                if [io::ErrorKind::InvalidData, io::ErrorKind::FileTooLarge]
+                    .contains(&e.kind()) =>
+            {
+                Err(LockError::Line(path.to_owned(), 1, e.to_string()))
+            }
             Err(e) => Err(LockError::Unreadable(path.to_owned(), e)),
         }
     }
@@ -524,11 +532,6 @@ fn create_new(path: &Path) -> io::Result<fs::File> {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
         _ => fs::File::create_new(path),
     }
-}
-
-/// Formats a name or reason as a JSON string, on one line.
-fn quoted(text: &str) -> String {
-    serde_json::Value::String(text.to_owned()).to_string()
 }
 
 fn unquoted(text: &str) -> Option<String> {

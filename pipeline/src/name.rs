@@ -98,6 +98,11 @@ pub fn file_of_output(report: &Path, name: &str, media: Media) -> PathBuf {
     }
 }
 
+/// Returns whether a path is named like a lock.
+pub fn is_lock(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "lock")
+}
+
 /// Returns the path of the lock of an experiment's file: next to it, `NAME.lock`, or `NAME.PROFILE.lock` with a
 /// profile.
 pub fn lock_file(experiment: &Path, profile: Option<&str>) -> PathBuf {

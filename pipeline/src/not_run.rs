@@ -196,19 +196,34 @@ fn left_out(page: &mut String, experiment: &Experiment) {
     page.push('\n');
 }
 
-/// Returns a text for a table cell or a line, escaped so that it does not break either.
+/// Returns a text for a table cell or a line, escaped so that it does not break either. Text between backticks is code, in
+/// which a backslash escapes only what separates cells.
 fn cell(text: &str) -> String {
-    let mut out = String::new();
-    for c in text
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
-        .chars()
-    {
-        if matches!(c, '|' | '<' | '>' | '[' | ']' | '*' | '_' | '\\' | '#') {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let pairs = text.matches('`').count() / 2;
+    let (mut out, mut ticks) = (String::new(), 0);
+    for c in text.chars() {
+        ticks += usize::from(c == '`');
+        let is_code = ticks % 2 == 1 && ticks < 2 * pairs;
+        let is_mark = matches!(c, '<' | '>' | '[' | ']' | '*' | '_' | '\\' | '#');
+        if c == '|' || is_mark && !is_code {
             out.push('\\');
         }
         out.push(c);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_in_a_cell_is_shown_as_it_is() {
+        assert_eq!(
+            cell("a_b\n[c] | `d_[e]` f_"),
+            "a\\_b \\[c\\] \\| `d_[e]` f\\_"
+        );
+        assert_eq!(cell("`a|b` one ` x_y"), "`a\\|b` one ` x\\_y");
+    }
 }

@@ -24,6 +24,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{cgroup, enclosure};
 
+mod limited;
+
+pub use limited::{Limits, Ran, run_within};
+
 /// The hidden subcommand's name.
 pub const EXEC_COMMAND: &str = "__exec";
 

@@ -76,6 +76,9 @@ pub struct Record {
     /// The digest of each claim that the experiment declared when it executed the cell.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub claims: BTreeMap<String, Digest>,
+    /// The digest of the tests behind each of these claims, as declared then: the tables that its rules name, and the gates.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub claim_tests: BTreeMap<String, Digest>,
     /// The files that its settings name, by the name used there.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub files: BTreeMap<String, Digest>,
@@ -203,9 +206,7 @@ impl Record {
 
     /// Returns the document's bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = serde_json::to_vec_pretty(self).expect("a record always serializes");
-        bytes.push(b'\n');
-        bytes
+        json::pretty(self)
     }
 
     /// Returns every artifact that the record names in addition to its inputs: outputs and evidence.
@@ -290,7 +291,7 @@ pub fn outputs_text(outputs: &BTreeMap<OutputName, Artifact>) -> String {
         let rows = artifact
             .rows
             .map_or_else(|| "-".to_owned(), |r| r.to_string());
-        let media = media_word(artifact.media);
+        let media = artifact.media.word();
         writeln!(
             text,
             "{name} {} {media} {} {rows}",
@@ -310,7 +311,7 @@ fn output_line(line: &str) -> Option<(&str, Artifact)> {
         rows => Some(rows.parse().ok()?),
     };
     let bytes = fields.next()?.parse().ok()?;
-    let media = media_of(fields.next()?)?;
+    let media = Media::parse(fields.next()?)?;
     let digest = fields.next()?.parse().ok()?;
     let name = fields.next()?;
     OutputName::check(name).ok()?;
@@ -330,30 +331,14 @@ pub fn parse_outputs(text: &str) -> Option<Vec<(&str, Artifact)>> {
     text.lines().map(output_line).collect()
 }
 
+/// Reads the outputs of a cell that is ok. Its result is not used if the text of the index is another one.
+pub(crate) fn outputs_in_use(text: &str) -> Vec<(&str, Artifact)> {
+    parse_outputs(text).expect("checked when it was looked up")
+}
+
 /// Returns whether [`parse_outputs`] can read a text.
 pub(crate) fn are_outputs(text: &str) -> bool {
     text.lines().all(|line| output_line(line).is_some())
-}
-
-const MEDIA: [(Media, &str); 7] = [
-    (Media::Parquet, "parquet"),
-    (Media::Json, "json"),
-    (Media::Text, "text"),
-    (Media::Markdown, "markdown"),
-    (Media::Svg, "svg"),
-    (Media::Html, "html"),
-    (Media::Binary, "binary"),
-];
-
-fn media_word(media: Media) -> &'static str {
-    MEDIA
-        .iter()
-        .find(|(m, _)| *m == media)
-        .map_or("binary", |(_, word)| word)
-}
-
-fn media_of(word: &str) -> Option<Media> {
-    MEDIA.iter().find(|(_, w)| *w == word).map(|(m, _)| *m)
 }
 
 #[cfg(test)]
@@ -406,6 +391,7 @@ mod tests {
             },
             environment: vec!["PATH".into()],
             claims: BTreeMap::new(),
+            claim_tests: BTreeMap::new(),
             files: BTreeMap::from([("prompts.jsonl".into(), Digest::of(b"prompts"))]),
             recipe,
         }

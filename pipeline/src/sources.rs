@@ -5,7 +5,7 @@
 //! working directory changes a key. The plan puts the file into the store ([`keep`]), and jobs read it from there by
 //! its digest ([`NamedFiles`]). So later changes to the file have no effect.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +30,9 @@ pub struct NamedFile {
     /// The stamp that identifies it until it changes, if it is worth remembering.
     #[serde(skip)]
     pub stamp: Option<FileStamp>,
+    /// The absolute path without links, if requests to a server carry the file's contents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<PathBuf>,
 }
 
 /// Why a file cannot be used, and the remedy.
@@ -58,6 +61,7 @@ pub fn pin(library: &dyn Library, name: &str) -> Result<NamedFile, Unusable> {
         name: name.to_owned(),
         digest,
         stamp,
+        sent: None,
     };
     library.reads(&source);
     Ok(source)
@@ -75,9 +79,20 @@ pub fn read(library: &dyn Library, name: &str) -> Result<(NamedFile, Vec<u8>), U
         name: name.to_owned(),
         digest: Digest::of(&bytes),
         stamp: None,
+        sent: None,
     };
     library.reads(&source);
     Ok((source, bytes))
+}
+
+/// Notes that requests to a server carry the contents of a file, which needs the user's consent if the file lies outside
+/// of the project and the server is not one that Benchtrail starts.
+pub fn sends(library: &dyn Library, source: &NamedFile) {
+    let resolved = source.path.canonicalize();
+    library.reads(&NamedFile {
+        sent: Some(resolved.unwrap_or_else(|_| source.path.clone())),
+        ..source.clone()
+    });
 }
 
 /// Reads a regular file after checking its size: a FIFO could block for ever, and a device has no end.
@@ -192,8 +207,13 @@ impl NamedFiles {
         folder: &Path,
         store: Option<&Store>,
     ) -> Self {
-        let sources: BTreeMap<Digest, NamedFile> =
-            sources.into_iter().map(|s| (s.digest, s)).collect();
+        let mut by_digest: BTreeMap<Digest, NamedFile> = BTreeMap::new();
+        for source in sources {
+            let sent = source.sent.clone();
+            let kept = by_digest.entry(source.digest).or_insert(source);
+            kept.sent = kept.sent.take().or(sent);
+        }
+        let sources = by_digest;
         let in_store = |digest: &Digest| {
             let store = store.filter(|store| store.contains(digest))?;
             Some((*digest, store.path(digest)))
@@ -222,6 +242,12 @@ impl NamedFiles {
         let sources = self.0.sources.iter().map(|(d, s)| (*d, s)).collect();
         let named = named_in(parameters, &sources).into_values();
         named.map(|s| (s.name.clone(), s.digest)).collect()
+    }
+
+    /// Returns the files whose contents requests to a server carry, as absolute paths without links, sorted.
+    pub fn sent(&self) -> BTreeSet<&Path> {
+        let sources = self.0.sources.values();
+        sources.filter_map(|s| s.sent.as_deref()).collect()
     }
 
     /// Returns the file that had a digest while planning.
@@ -283,6 +309,9 @@ pub fn unread(name: &str, path: &Path, error: &io::Error) -> Unusable {
     let written = Path::new(name);
     let hint = if path.is_dir() {
         within(name, path)
+    } else if error.kind() == ErrorKind::Other {
+        // It is no regular file, or too large.
+        "name another file".to_owned()
     } else if error.kind() != ErrorKind::NotFound {
         "make the file readable".to_owned()
     } else if !written.is_absolute() && path != written && written.exists() {

@@ -22,6 +22,10 @@ pub fn searches() -> u64 {
 
 /// Returns the candidate that a word was probably meant to be.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    closest_of(word, &candidates.into_iter().collect::<Vec<_>>())
+}
+
+fn closest_of<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     SEARCHES.set(SEARCHES.get() + 1);
     let folded = word.to_lowercase();
     let mut parts: Vec<&str> = folded.split(['-', '_']).collect();
@@ -29,7 +33,8 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let mut turned = None;
     let mut among: Option<&str> = None;
     let (distance, best) = candidates
-        .into_iter()
+        .iter()
+        .copied()
         .inspect(|candidate| {
             let mut theirs: Vec<&str> = candidate.split(['-', '_']).collect();
             theirs.sort_unstable();
@@ -121,7 +126,10 @@ where
     Names: IntoIterator<Item: AsRef<str>>,
 {
     let candidates: Vec<Names::Item> = candidates.into_iter().collect();
-    let mut names: Vec<&str> = candidates.iter().map(AsRef::as_ref).collect();
+    remedy_among(word, what, candidates.iter().map(AsRef::as_ref).collect())
+}
+
+fn remedy_among(word: &str, what: &str, mut names: Vec<&str>) -> String {
     // `ttft_ms` is the beginning of many columns, and the shortest of them, `ttft_ms_n`, is hardly meant.
     let folded = word.to_lowercase().replace(['-', ' '], "_");
     let continues = |name: &&str| {
@@ -135,7 +143,7 @@ where
     }
     match names.len() {
         0 => format!("there are no {what}"),
-        1..=LISTED => format!("the {what} are {}", list(names)),
+        1..=LISTED => format!("the {what} are {}", listed(&names)),
         count => {
             // A typed part of a name probably means a name that contains it.
             let typed = word.to_lowercase();
@@ -159,7 +167,7 @@ where
                 [one] => format!("the most similar of the {count} {what} is `{one}`"),
                 several => format!(
                     "the most similar of the {count} {what} are {}",
-                    list(several.iter().copied())
+                    listed(several)
                 ),
             }
         }
@@ -232,9 +240,13 @@ fn joined(items: &[impl AsRef<str>], word: &str) -> String {
 
 /// Formats names as a list: "`a`, `b`", at most twenty.
 pub fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    listed(&names.into_iter().collect::<Vec<_>>())
+}
+
+fn listed(names: &[&str]) -> String {
     // A file's author may have put a line break into the name of a column.
     let in_one_line = |name: &str| name.replace(char::is_control, "\u{fffd}");
-    let names = names.into_iter().map(in_one_line);
+    let names = names.iter().map(|name| in_one_line(name));
     let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     match names.len() {
         0..=LISTED => names.join(", "),

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -60,7 +60,7 @@ pub fn claim(folder: &Path) -> io::Result<bool> {
         }
     };
     if same {
-        let mut claims = CLAIMS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut claims = artifacts::lock(&CLAIMS);
         claims.retain(|(path, _)| path.exists());
         claims.push((folder.to_owned(), open));
     }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 
-use super::objects::{hash_file, lock, size_of};
+use super::objects::{hash_file, size_of};
 use super::{Commit, Store, StoreError};
-use crate::Digest;
+use crate::{Digest, lock};
 
 /// From this many objects on, one sync of the whole file system replaces a sync of each file and its folder. Measured
 /// on ext4: 4 files 1.3 ms against 0.4, 16 files 5.5 against 0.8. But it also waits for what other processes have

@@ -134,6 +134,9 @@ impl fmt::Display for StoreError {
             }
             Self::Index(path, error) => {
                 let remedy = match error.sqlite_error_code() {
+                    _ if path.is_dir() => {
+                        "a folder is in its place: delete the folder, and the next run rebuilds the index"
+                    }
                     Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                         "another process uses it: wait for it to end and try again"
                     }

@@ -231,12 +231,25 @@ impl Index {
             .and_then(|bytes| u64::try_from(bytes).ok()))
     }
 
+    /// Returns the newest cacheable result of a key.
     pub(super) fn record_for(&self, key: &ActionKey) -> Result<Option<Cached>, StoreError> {
-        newest(&self.connection, key).map_err(|e| self.error(e))
+        let text = "SELECT record, outputs FROM history WHERE key = ?1 AND cacheable = 1 ORDER BY seq DESC LIMIT 1";
+        let query = || {
+            let mut statement = self.connection.prepare_cached(text)?;
+            statement.query_row([key.0.as_bytes()], cached).optional()
+        };
+        query().map_err(|e| self.error(e))
     }
 
+    /// Returns all cacheable results of a key, newest first.
     pub(super) fn records_for(&self, key: &ActionKey) -> Result<Vec<Cached>, StoreError> {
-        all_newest_first(&self.connection, key).map_err(|e| self.error(e))
+        let text = "SELECT record, outputs FROM history WHERE key = ?1 AND cacheable = 1 ORDER BY seq DESC";
+        let query = || {
+            let mut statement = self.connection.prepare_cached(text)?;
+            let all = statement.query_map([key.0.as_bytes()], cached)?;
+            all.collect::<rusqlite::Result<_>>()
+        };
+        query().map_err(|e| self.error(e))
     }
 
     pub(super) fn history(
@@ -402,28 +415,6 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     Ok(connection)
-}
-
-/// Returns the newest cacheable result of a key.
-pub(super) fn newest(connection: &Connection, key: &ActionKey) -> rusqlite::Result<Option<Cached>> {
-    let text = "SELECT record, outputs FROM history WHERE key = ?1 AND cacheable = 1 ORDER BY seq DESC LIMIT 1";
-    connection
-        .prepare_cached(text)?
-        .query_row([key.0.as_bytes()], cached)
-        .optional()
-}
-
-/// Returns all cacheable results of a key, newest first.
-pub(super) fn all_newest_first(
-    connection: &Connection,
-    key: &ActionKey,
-) -> rusqlite::Result<Vec<Cached>> {
-    let text =
-        "SELECT record, outputs FROM history WHERE key = ?1 AND cacheable = 1 ORDER BY seq DESC";
-    connection
-        .prepare_cached(text)?
-        .query_map([key.0.as_bytes()], cached)?
-        .collect()
 }
 
 fn cached(row: &Row<'_>) -> rusqlite::Result<Cached> {

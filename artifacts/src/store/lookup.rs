@@ -1,11 +1,8 @@
 //! A session for tens of thousands of lookups.
 
 use std::marker::PhantomData;
-use std::path::PathBuf;
 
-use rusqlite::Connection;
-
-use super::index::{all_newest_first, connect, newest};
+use super::index::{Index, connect};
 use super::{Cached, Store, StoreError};
 use crate::ActionKey;
 
@@ -13,8 +10,7 @@ use crate::ActionKey;
 /// never wait for each other. Keep it for one plan, not for a whole run: the index's log cannot shrink while it lives.
 #[derive(Debug)]
 pub struct Lookup<'store> {
-    path: PathBuf,
-    connection: Connection,
+    index: Index,
     store: PhantomData<&'store Store>,
 }
 
@@ -31,12 +27,13 @@ impl Store {
             connection.execute_batch("PRAGMA query_only = 1; PRAGMA cache_size = -16384; BEGIN")?;
             Ok(connection)
         };
-        let connection = open().map_err(|e| StoreError::Index(path.clone(), e))?;
-        Ok(Lookup {
-            path,
-            connection,
-            store: PhantomData,
-        })
+        match open() {
+            Ok(connection) => Ok(Lookup {
+                index: Index { path, connection },
+                store: PhantomData,
+            }),
+            Err(e) => Err(StoreError::Index(path, e)),
+        }
     }
 }
 
@@ -47,7 +44,7 @@ impl Lookup<'_> {
     /// # Errors
     /// If the index returns an error.
     pub fn record_for(&self, key: &ActionKey) -> Result<Option<Cached>, StoreError> {
-        newest(&self.connection, key).map_err(|e| StoreError::Index(self.path.clone(), e))
+        self.index.record_for(key)
     }
 
     /// Returns all cacheable results of a key, newest first.
@@ -55,6 +52,6 @@ impl Lookup<'_> {
     /// # Errors
     /// If the index returns an error.
     pub fn records_for(&self, key: &ActionKey) -> Result<Vec<Cached>, StoreError> {
-        all_newest_first(&self.connection, key).map_err(|e| StoreError::Index(self.path.clone(), e))
+        self.index.records_for(key)
     }
 }

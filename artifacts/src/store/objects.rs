@@ -7,14 +7,14 @@ use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use bytes::Bytes;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
 
 use super::index::Index;
 use super::{HistoryLine, StoreError};
-use crate::{ActionKey, Digest};
+use crate::{ActionKey, Digest, lock};
 
 /// A store of immutable objects under one directory; safe to share between threads, and between processes that each
 /// have their own `Store`.
@@ -42,11 +42,6 @@ pub trait ObjectSource: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// [`StoreError::Missing`] if the source lacks it too, [`StoreError::Source`] if it cannot be fetched.
     fn fetch(&self, digest: &Digest, into: &Store) -> Result<(), StoreError>;
-}
-
-/// Locks a mutex, poisoned or not: the data that the store guards stays consistent after a panic.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Store {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
-use super::objects::{hash_file, lock};
+use super::objects::hash_file;
 use super::{MAX_RECORD_BYTES, ReadRecord, RecordView, Store, StoreError};
-use crate::{ActionKey, Digest};
+use crate::{ActionKey, Digest, lock};
 
 /// The result of a rebuild.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -43,6 +43,7 @@ pub(super) struct Context<'a> {
     pub(super) build: Build,
     pub(super) environment: Vec<String>,
     pub(super) claims: BTreeMap<String, Digest>,
+    pub(super) claim_tests: BTreeMap<String, Digest>,
     pub(super) preflight: Option<Preflight>,
     pub(super) permit: Option<Arc<Permit>>,
     pub(super) host: Option<String>,
@@ -420,6 +421,7 @@ fn record(context: &Context<'_>, task: &Task<'_>, attempts: Attempts) -> Record 
         build: context.build.clone(),
         environment: context.environment.clone(),
         claims: context.claims.clone(),
+        claim_tests: context.claim_tests.clone(),
         files: context.files.named_in(&task.recipe.parameters),
         recipe: task.recipe.clone(),
     }

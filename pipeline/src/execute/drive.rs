@@ -18,8 +18,10 @@ use super::blocks::{Blocks, Seat};
 use super::exclusive::Exclusives;
 use super::live::{LiveSet, resources_of};
 use super::options::{Committed, RunOptions};
+use super::pure::PureCells;
 use super::summary::{RunSummary, study_of, summary};
 use super::task::Task;
+use crate::cause::Cause;
 use crate::error::PipelineError;
 use crate::event::Event;
 use crate::experiment::{Experiment, Order};
@@ -137,12 +139,12 @@ impl<'a, 'l> Executor<'a, 'l> {
             if self.context.cancelled.load(Ordering::Relaxed) {
                 self.interrupt();
             } else if !self.ready_feeding.is_empty() {
-                self.pure_phase(true)?;
+                self.pure_phase(PureCells::Feeding)?;
             } else if let Some(cell) = self.next_bound() {
                 self.bound(cell)?;
             } else if !self.ready_pure.is_empty() {
                 self.release_all()?;
-                self.pure_phase(false)?;
+                self.pure_phase(PureCells::Others)?;
             } else {
                 break;
             }
@@ -337,12 +339,11 @@ impl<'a, 'l> Executor<'a, 'l> {
     /// Settles the cells that were not reached, writes the lock, and returns the summary.
     pub(super) fn end(mut self, experiment: &Experiment) -> Result<RunSummary, PipelineError> {
         let why = match &self.stopped {
-            Some(Stop::Interrupted) => "not reached: the run was interrupted".to_owned(),
-            Some(Stop::Failed(cell)) => {
-                format!("not reached: the run stopped when `{cell}` failed")
-            }
-            None => "not reached".to_owned(),
+            Some(Stop::Interrupted) => "the run was interrupted".to_owned(),
+            Some(Stop::Failed(cell)) => format!("the run stopped when `{cell}` failed"),
+            None => "the run ended".to_owned(),
         };
+        let why = Cause::not_reached(why).to_string();
         for cell in self.session.graph.cells() {
             if self.session.settled(cell).is_none() {
                 self.session.settle(cell, Outcome::skipped(why.as_str()))?;

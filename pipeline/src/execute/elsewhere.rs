@@ -7,6 +7,7 @@ use artifacts::ActionKey;
 use super::attempt::{Attempts, fail, take};
 use super::drive::{Executor, Stop};
 use super::live::resources_of;
+use crate::cause::Cause;
 use crate::error::PipelineError;
 use crate::graph::Graph;
 use crate::ids::CellId;
@@ -102,7 +103,7 @@ impl Executor<'_, '_> {
         });
         failure.unwrap_or_else(|| AwayFailure {
             status: CellStatus::Skipped,
-            reason: "not reached: no machine has executed it".to_owned(),
+            reason: Cause::not_reached("no machine has executed it").to_string(),
             hint: None,
             evidence: Vec::new(),
         })

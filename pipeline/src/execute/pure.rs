@@ -1,6 +1,5 @@
 //! Executes pure cells on several threads; the results do not depend on the number of threads.
 
-use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -10,7 +9,6 @@ use super::attempt::{Context, Finished, execute};
 use super::drive::Executor;
 use super::task::Task;
 use crate::error::PipelineError;
-use crate::ids::CellId;
 use crate::plan::State;
 
 /// Results are committed together after this time or this number. A synced commit costs milliseconds, and these bounds
@@ -18,10 +16,18 @@ use crate::plan::State;
 const COMMIT_AFTER: Duration = Duration::from_millis(200);
 const COMMIT_AT: usize = 64;
 
+/// The ready pure cells that a phase executes.
+#[derive(Clone, Copy)]
+pub(super) enum PureCells {
+    /// Those that a measurement or resource waits for.
+    Feeding,
+    /// The others.
+    Others,
+}
+
 impl Executor<'_, '_> {
-    /// Executes the ready pure cells, and those that become ready meanwhile; with `feeding`, only those that a
-    /// measurement or resource waits for.
-    pub(super) fn pure_phase(&mut self, feeding: bool) -> Result<(), PipelineError> {
+    /// Executes ready pure cells, and those that become ready meanwhile.
+    pub(super) fn pure_phase(&mut self, which: PureCells) -> Result<(), PipelineError> {
         // This thread decides which cells come next, and the workers only compute. So the order of execution and of
         // commits does not depend on them.
         let (tasks, inbox) = channel::<Task<'_>>();
@@ -30,10 +36,9 @@ impl Executor<'_, '_> {
         let context = std::sync::Arc::clone(&self.context);
         let context: &Context<'_> = &context;
         std::thread::scope(|scope| {
-            let waiting = if feeding {
-                self.ready_feeding.len()
-            } else {
-                self.ready_pure.len()
+            let waiting = match which {
+                PureCells::Feeding => self.ready_feeding.len(),
+                PureCells::Others => self.ready_pure.len(),
             };
             for _ in 0..self.jobs.min(waiting.max(1) * 4).max(1) {
                 let (inbox, results) = (&inbox, results.clone());
@@ -56,10 +61,9 @@ impl Executor<'_, '_> {
                         self.interrupt();
                         break;
                     }
-                    let queue: &mut VecDeque<CellId> = if feeding {
-                        &mut self.ready_feeding
-                    } else {
-                        &mut self.ready_pure
+                    let queue = match which {
+                        PureCells::Feeding => &mut self.ready_feeding,
+                        PureCells::Others => &mut self.ready_pure,
                     };
                     let Some(cell) = queue.pop_front() else { break };
                     let State::Ready(key) = self.session.states[cell] else {

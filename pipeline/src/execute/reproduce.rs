@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use artifacts::{Digest, Store};
+use artifacts::{Digest, Store, counted};
 use serde::Serialize;
 
 use super::attempt::digest_of_output;
@@ -168,9 +168,7 @@ pub fn reproduce(
                     }
                     let result = again.cell(stage, cell);
                     heard(&result);
-                    done.lock()
-                        .unwrap_or_else(std::sync::PoisonError::into_inner)
-                        .push((i, result));
+                    artifacts::lock(&done).push((i, result));
                 }
             });
         }
@@ -274,10 +272,7 @@ impl Again<'_> {
         }
         let counts: Vec<String> = absent
             .iter()
-            .map(|(output, cells)| match cells {
-                1 => format!("{output} (1 cell)"),
-                _ => format!("{output} ({cells} cells)"),
-            })
+            .map(|(output, cells)| format!("{output} ({})", counted(*cells, "cell")))
             .collect();
         (!counts.is_empty()).then(|| format!("its inputs are missing here: {}", counts.join(", ")))
     }
@@ -461,6 +456,7 @@ fn named_files(record: &Record, store: &Store) -> NamedFiles {
         name: name.clone(),
         digest: *digest,
         stamp: None,
+        sent: None,
     });
     NamedFiles::new(sources, Path::new(""), Some(store))
 }

@@ -98,7 +98,8 @@ pub fn run_prepared<'a>(
         environment: std::env::vars_os()
             .map(|(name, _)| name.to_string_lossy().into_owned())
             .collect(),
-        claims: crate::experiment::claims_digests(&experiment.spec),
+        claims: crate::claims_digests(&experiment.spec),
+        claim_tests: crate::tests_digests(&experiment.spec),
         preflight: options.preflight.clone(),
         permit: options.permit.clone(),
         host: options.host.clone().or_else(crate::reuse::this_host),
@@ -115,6 +116,7 @@ pub fn run_prepared<'a>(
                     what,
                     rates,
                     log,
+                    notice,
                 } = p;
                 listener(&Event::CellProgress {
                     cell,
@@ -123,6 +125,7 @@ pub fn run_prepared<'a>(
                     what,
                     rates,
                     log,
+                    notice,
                 });
             }
         });

@@ -6,6 +6,7 @@ use artifacts::{Digest, Store};
 use serde::{Deserialize, Serialize};
 
 use super::summary::study_of;
+use crate::cause::Cause;
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
 use crate::key::value_digest;
@@ -35,8 +36,8 @@ impl StudyDocument {
     /// of this machine.
     ///
     /// # Errors
-    /// If the store returns an error, or a cell is neither done nor accounted for: then the study is not ready to
-    /// publish.
+    /// If the store returns an error, or the study is not ready to publish: a cell is neither done nor accounted for, or no
+    /// measurement is ok.
     pub fn collect(
         experiment: &Experiment,
         registry: &Registry,
@@ -76,6 +77,9 @@ impl StudyDocument {
         if let Some(why) = otherwise(&session) {
             return Ok(Err(why));
         }
+        if let Some(why) = session.lock.as_ref().and_then(Self::incomplete) {
+            return Ok(Err(why));
+        }
         let study = study_of(&mut session);
         let kinds = experiment
             .stages
@@ -102,6 +106,33 @@ impl StudyDocument {
             kinds,
             parameters,
         }))
+    }
+
+    /// Returns what keeps a lock from being that of a complete study: a cell that the user stopped or that the run did not
+    /// reach, or measurements of which none is ok. Cells that failed, or that lack something on the machine, are results.
+    pub fn incomplete(lock: &Lock) -> Option<String> {
+        let cells = || {
+            let stages = lock.stages.iter();
+            stages.flat_map(|stage| stage.cells.iter().map(move |cell| (stage, cell)))
+        };
+        let stopped = |cell: &LockCell| match cell.status {
+            CellStatus::Interrupted => true,
+            CellStatus::Skipped => {
+                let reason = cell.reason.as_deref().unwrap_or_default();
+                Cause::read(reason).is_not_reached()
+            }
+            _ => false,
+        };
+        if let Some((stage, cell)) = cells().find(|(_, cell)| stopped(cell)) {
+            return Some(not_ok(&stage.name, cell));
+        }
+        let mut measured = cells().filter(|(stage, cell)| {
+            stage.class == LockClass::Measurement && cell.status != CellStatus::Excluded
+        });
+        let (stage, first) = measured.next()?;
+        let is_ok = |cell: &LockCell| cell.status == CellStatus::Ok;
+        let any = is_ok(first) || measured.any(|(_, cell)| is_ok(cell));
+        (!any).then(|| format!("no measurement is ok; {}", not_ok(&stage.name, first)))
     }
 
     /// Describes where this document disagrees with a lock and with the records that the lock names. Empty if
@@ -237,18 +268,20 @@ fn otherwise(session: &Session<'_>) -> Option<String> {
                 false => format!("the lock has no result of {written}"),
             };
         }
-        let reason = cell
-            .reason
-            .as_deref()
-            .map(|r| format!(": {r}"))
-            .unwrap_or_default();
-        format!("{written} is {}{reason}", cell.status.word())
+        not_ok(written.stage, cell)
     });
     Some(first.unwrap_or_else(|| {
         "the lock has cells that are no longer in the \
         experiment"
             .to_owned()
     }))
+}
+
+/// Returns a sentence about a cell that is not ok, with its reason.
+fn not_ok(stage: &str, cell: &LockCell) -> String {
+    let reason = cell.reason.as_deref();
+    let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+    format!("{} is {}{reason}", cell.of(stage), cell.status.word())
 }
 
 /// Returns a cell taken from the lock that was executed with settings other than the experiment's current ones, if any.
@@ -268,4 +301,80 @@ fn edited(session: &Session<'_>) -> Result<Option<String>, PipelineError> {
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::LockStage;
+
+    fn cell(status: CellStatus, reason: Option<&str>) -> LockCell {
+        LockCell {
+            coordinates: String::new(),
+            status,
+            key: None,
+            record: None,
+            outputs: None,
+            reason: reason.map(str::to_owned),
+            earlier: Vec::new(),
+        }
+    }
+
+    fn lock(server: LockCell, load: Vec<LockCell>) -> Lock {
+        let stage = |name: &str, class, cells| LockStage {
+            name: name.to_owned(),
+            class,
+            cells,
+        };
+        Lock {
+            stages: vec![
+                stage("load", LockClass::Measurement, load),
+                stage("server", LockClass::Resource, vec![server]),
+            ],
+            ..Lock::default()
+        }
+    }
+
+    #[test]
+    fn a_study_that_was_stopped_or_measured_nothing_is_not_complete() {
+        use CellStatus::{Excluded, Failed, Interrupted, Ok, Skipped};
+        let (ok, failed) = (|| cell(Ok, None), || cell(Failed, Some("it crashed")));
+        let not_reached = || cell(Skipped, Some("not reached: the run was interrupted"));
+        let passed_on = "`server` is skipped: not reached: the run was interrupted";
+        for (server, load, why) in [
+            (
+                cell(Interrupted, Some("stopped by the user")),
+                vec![ok()],
+                "server is interrupted: stopped by the user",
+            ),
+            (
+                ok(),
+                vec![ok(), not_reached()],
+                "load is skipped: not reached: the run was interrupted",
+            ),
+            (
+                ok(),
+                vec![cell(Skipped, Some(passed_on))],
+                "load is skipped: `server` is skipped: not reached: the run was interrupted",
+            ),
+            (
+                failed(),
+                vec![cell(Skipped, Some("`server` is failed: it crashed"))],
+                "no measurement is ok; load is skipped: `server` is failed: it crashed",
+            ),
+        ] {
+            assert_eq!(
+                StudyDocument::incomplete(&lock(server, load)).as_deref(),
+                Some(why)
+            );
+        }
+        let blocked = || cell(Skipped, Some("blocked: no GPU"));
+        for load in [
+            vec![failed(), ok(), blocked()],
+            vec![cell(Excluded, None)],
+            Vec::new(),
+        ] {
+            assert_eq!(StudyDocument::incomplete(&lock(ok(), load)), None);
+        }
+    }
 }

@@ -12,7 +12,7 @@ use crate::ids::CellId;
 use crate::lock::{Lock, LockClass};
 use crate::name::OutputName;
 use crate::plan::{Lack, Outcome, Session};
-use crate::record::{Record, parse_outputs};
+use crate::record::{Record, outputs_in_use};
 use crate::stage::{Artifact, CellStatus, Class, Coordinates, Execution, LedgerLine, Study};
 
 /// The result of a run.
@@ -61,9 +61,8 @@ pub struct StudyResult {
 impl RunSummary {
     /// Returns whether every planned cell is ok or left out by the experiment.
     pub fn is_complete(&self) -> bool {
-        self.counts
-            .keys()
-            .all(|status| ["ok", "excluded"].contains(status))
+        let mut cells = self.ledger.iter();
+        cells.all(|cell| matches!(cell.status, CellStatus::Ok | CellStatus::Excluded))
     }
 }
 
@@ -73,7 +72,7 @@ pub(super) fn summary(
     lock_written: bool,
 ) -> Result<RunSummary, PipelineError> {
     let session = &mut executor.session;
-    let mut ledger = ledger(session, true);
+    let mut ledger = ledger(session, Reader::User);
     let mut at = 0;
     for node in &session.graph.nodes {
         for (position, cell) in node.cells().enumerate() {
@@ -99,12 +98,11 @@ pub(super) fn summary(
             else {
                 continue;
             };
-            let outputs = parse_outputs(outputs).unwrap_or_default();
             results.push(StudyResult {
                 stage: node.stage.name.clone(),
                 coordinates: session.graph.experiment.coordinates(number, &cell.at),
                 record: *record,
-                outputs: outputs
+                outputs: outputs_in_use(outputs)
                     .into_iter()
                     .filter_map(|(name, artifact)| Some((OutputName::new(name).ok()?, artifact)))
                     .collect(),
@@ -145,17 +143,27 @@ pub(super) fn study_of(session: &mut Session<'_>) -> Study {
     Study {
         spec,
         trail: session.trail(),
-        ledger: ledger(session, false),
+        ledger: ledger(session, Reader::Study),
     }
+}
+
+/// Who reads the ledger.
+#[derive(Clone, Copy, PartialEq)]
+enum Reader {
+    /// The user of a run, who sees every stage.
+    User,
+    /// A stage that sees the study. Such stages are no part of it.
+    Study,
 }
 
 /// Returns a line for every planned cell in stage and axis order, with excluded cells last in their stage. Only failed
 /// measurements have evidence: the trail contains their records and no others.
-fn ledger(session: &Session<'_>, with_study: bool) -> Vec<LedgerLine> {
+fn ledger(session: &Session<'_>, reader: Reader) -> Vec<LedgerLine> {
     let experiment = session.graph.experiment;
     let mut lines = Vec::new();
     let nodes = session.graph.nodes.iter_enumerated();
-    for (number, node) in nodes.filter(|(_, n)| with_study || n.class != LockClass::Study) {
+    let is_in = |class: LockClass| reader == Reader::User || class != LockClass::Study;
+    for (number, node) in nodes.filter(|(_, node)| is_in(node.class)) {
         for (i, cell) in node.stage.cells.iter_enumerated() {
             let (status, reason, record) = match session.settled(node.cell(i)) {
                 Some(Outcome::Not {
@@ -168,7 +176,7 @@ fn ledger(session: &Session<'_>, with_study: bool) -> Vec<LedgerLine> {
             };
             // Only the study needs to know how an ok cell was executed.
             let wanted = record.or(match session.settled(node.cell(i)) {
-                Some(Outcome::Ok { record, .. }) if !with_study => Some(record),
+                Some(Outcome::Ok { record, .. }) if reader == Reader::Study => Some(record),
                 _ => None,
             });
             let measurement = wanted

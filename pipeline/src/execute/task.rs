@@ -11,7 +11,7 @@ use crate::ids::{CellId, StageId};
 use crate::key::Recipe;
 use crate::lock::LockClass;
 use crate::plan::{Outcome, Session};
-use crate::record::parse_outputs;
+use crate::record::outputs_in_use;
 use crate::stage::{Class, Coordinates, Input, InputCell, Json, StageKind, Study, Watch};
 
 /// Whose facets a task's key contains.
@@ -150,7 +150,7 @@ fn input_cell(
         Some(Outcome::Ok {
             record, outputs, ..
         }) => {
-            let outputs = parse_outputs(outputs).expect("checked when it was looked up");
+            let outputs = outputs_in_use(outputs);
             InputCell {
                 coordinates,
                 status: crate::stage::CellStatus::Ok,

@@ -20,6 +20,16 @@ impl Coordinates {
         pair.map(|(_, label)| label)
     }
 
+    /// Returns the names of the axes.
+    pub fn axes(&self) -> Vec<String> {
+        self.0.iter().map(|(axis, _)| axis.clone()).collect()
+    }
+
+    /// Returns the labels, in the order of the axes.
+    pub fn labels(&self) -> Vec<Scalar> {
+        self.0.iter().map(|(_, label)| label.clone()).collect()
+    }
+
     /// Returns the coordinates as text that depends neither on the order of the axes nor on whether 0 is written as 0.0.
     pub fn canonical(&self) -> String {
         let mut pairs = self.0.clone();

@@ -131,7 +131,9 @@ pub enum LabelKey {
     Null,
     /// True or false.
     Bool(bool),
-    /// The bits of a double; the sign of zero is dropped.
+    /// A whole number.
+    Whole(i64),
+    /// The bits of a double that is no whole number, or too large for one.
     Number(u64),
     /// Text.
     Text(String),
@@ -144,19 +146,30 @@ impl LabelKey {
             Scalar::Null => Some(Self::Null),
             Scalar::Bool(value) => Some(Self::Bool(*value)),
             Scalar::Text(value) => Some(Self::Text(value.clone())),
-            Scalar::Int(_) | Scalar::Float(_) => {
-                let number = label.as_f64().filter(|v| !v.is_nan())?;
-                let unsigned = if number == 0.0 { 0.0 } else { number };
-                Some(Self::Number(unsigned.to_bits()))
-            }
+            Scalar::Int(value) => Some(Self::Whole(*value)),
+            Scalar::Float(value) if value.is_nan() => None,
+            Scalar::Float(value) => Some(match whole(*value) {
+                Some(whole) => Self::Whole(whole),
+                None => Self::Number(value.to_bits()),
+            }),
         }
     }
 }
 
-/// Returns whether two labels are the same value; integers and doubles compare as numbers.
+/// Returns a double as a whole number, if it is one.
+fn whole(value: f64) -> Option<i64> {
+    // Minus the least whole number is the first one above the range.
+    let least = i64::MIN as f64;
+    (value.fract() == 0.0 && (least..-least).contains(&value)).then_some(value as i64)
+}
+
+/// Returns whether two labels are the same value; integers and doubles compare as numbers, without rounding.
 pub fn same_label(a: &Scalar, b: &Scalar) -> bool {
-    match (a.as_f64(), b.as_f64()) {
-        (Some(a), Some(b)) => a == b,
+    match (a, b) {
+        (Scalar::Int(whole_number), Scalar::Float(number))
+        | (Scalar::Float(number), Scalar::Int(whole_number)) => {
+            whole(*number) == Some(*whole_number)
+        }
         _ => a == b,
     }
 }

@@ -257,3 +257,14 @@ fn a_label_of_a_table_has_all_its_digits_and_a_whole_one_no_fraction() {
     assert_eq!(label_text(&Scalar::Text("a b".to_owned())), "a b");
     assert_eq!(plain_label(Scalar::Float(2500.0)), Scalar::Int(2500));
 }
+
+#[test]
+fn large_integers_are_labels_of_their_own() {
+    let (a, b) = (
+        Scalar::Int(9_007_199_254_740_993),
+        Scalar::Int(9_007_199_254_740_992),
+    );
+    let rounded = Scalar::Float(9_007_199_254_740_992.0);
+    assert!(!same_label(&a, &b) && !same_label(&a, &rounded) && same_label(&b, &rounded));
+    assert!(LabelKey::of(&a) != LabelKey::of(&b) && LabelKey::of(&b) == LabelKey::of(&rounded));
+}

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use artifacts::{ActionKey, Store};
+use artifacts::{ActionKey, Store, counted};
 use typed_index_collections::TiVec;
 
 use super::damage::Damage;
@@ -336,14 +336,14 @@ fn notes(session: &Session<'_>, cells: &[PlannedCell]) -> Vec<String> {
         }
     }
     for (stage, (count, reasons, fate)) in replaced {
-        let cells = if count == 1 { "cell" } else { "cells" };
         // The list above the notes has them all.
         let reason = match reasons.as_slice() {
             [first, _, ..] => format!("{first}, and other changes"),
             reasons => reasons.concat(),
         };
         notes.push(format!(
-            "{count} measured {cells} of `{stage}` will be measured again ({reason}){}",
+            "{} of `{stage}` will be measured again ({reason}){}",
+            counted(count, "measured cell"),
             fate.text()
         ));
     }

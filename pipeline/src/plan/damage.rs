@@ -2,7 +2,7 @@
 
 use artifacts::{Digest, Store, StoreError};
 
-use crate::record::parse_outputs;
+use crate::record::outputs_in_use;
 
 /// The damage to the outputs of a cached cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl Damage {
     /// If the file system returns an error.
     pub(super) fn of(store: &Store, outputs: &str) -> Result<Option<Self>, StoreError> {
         let mut damage: Option<Self> = None;
-        for (name, artifact) in parse_outputs(outputs).unwrap_or_default() {
+        for (name, artifact) in outputs_in_use(outputs) {
             if store.has_its_bytes(&artifact.digest)? {
                 continue;
             }
@@ -37,7 +37,7 @@ impl Damage {
 
     /// Checks only whether the outputs exist.
     pub(super) fn missing(store: &Store, outputs: &str) -> Option<Self> {
-        let outputs = parse_outputs(outputs).unwrap_or_default();
+        let outputs = outputs_in_use(outputs);
         let mut gone = outputs
             .into_iter()
             .filter(|(_, artifact)| !store.contains(&artifact.digest));

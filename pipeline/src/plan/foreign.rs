@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use artifacts::{Cached, Digest, Maker, Store};
+use artifacts::{Cached, Digest, Maker, Store, counted};
 
 use super::session::Session;
 use crate::error::PipelineError;
@@ -100,26 +100,19 @@ impl Session<'_> {
         let used = used.into_iter().map(|(stage, (count, makers))| {
             format!(
                 "{} of `{stage}` from {}",
-                results(count),
+                counted(count, "result"),
                 makers_in_words(makers)
             )
         });
         let offered = offered.into_iter().map(|(stage, (count, makers))| {
             format!(
                 "{} of `{stage}` from {} left out (`reuse: {}`); `--reuse {}` uses them",
-                results(count),
+                counted(count, "result"),
                 makers_in_words(makers.clone()),
                 foreign.policy.word(),
                 Reuse::narrowest(&makers, foreign.here.as_deref()).word()
             )
         });
         used.chain(offered).collect()
-    }
-}
-
-fn results(count: usize) -> String {
-    match count {
-        1 => "1 result".to_owned(),
-        n => format!("{n} results"),
     }
 }

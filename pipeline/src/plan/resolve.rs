@@ -17,7 +17,7 @@ use crate::key::{
 };
 use crate::lock::LockClass;
 use crate::name::OutputName;
-use crate::record::{Record, are_outputs, parse_outputs};
+use crate::record::{Record, are_outputs, outputs_in_use};
 use crate::stage::{Artifact, CellStatus, Class, Json};
 
 impl Session<'_> {
@@ -178,7 +178,9 @@ impl Session<'_> {
             .records_for(&key)?
             .into_iter()
             .find(|c| c.record == record);
-        let complete = cached.filter(|c| Some(Digest::of(c.outputs.as_bytes())) == line.outputs);
+        let complete = cached.filter(|c| {
+            Some(Digest::of(c.outputs.as_bytes())) == line.outputs && are_outputs(&c.outputs)
+        });
         // An output that will be read is missing, but executing the cell again is not allowed here.
         let Some(cached) = complete.filter(|_| !self.damaged.contains_key(&cell)) else {
             self.must_not_be_damaged(cell, key)?;
@@ -330,7 +332,7 @@ impl Session<'_> {
                 .and_then(|c| self.settled(c))
             {
                 Some(Outcome::Ok { outputs, .. }) => {
-                    let outputs = parse_outputs(outputs).expect("checked when it was looked up");
+                    let outputs = outputs_in_use(outputs);
                     let outputs = outputs
                         .into_iter()
                         .map(|(name, artifact)| (name, artifact.digest));
@@ -453,7 +455,7 @@ impl Session<'_> {
             .and_then(|c| self.settled(c))
         {
             Some(Outcome::Ok { outputs, .. }) => {
-                let outputs = parse_outputs(outputs).expect("checked when it was looked up");
+                let outputs = outputs_in_use(outputs);
                 let outputs = outputs
                     .into_iter()
                     .map(|(n, a)| (n.to_owned(), a.digest))

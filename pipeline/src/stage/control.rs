@@ -22,6 +22,8 @@ pub struct Progress {
     pub rates: Option<Rates>,
     /// Lines that a starting engine wrote to its log since the last report.
     pub log: Vec<String>,
+    /// Whether to show it at once, because nothing else happens until something changes.
+    pub notice: bool,
 }
 
 /// Rolling figures of a load in progress, over the last seconds.
@@ -156,6 +158,19 @@ impl Control {
             what: what.into(),
             rates: None,
             log: Vec::new(),
+            notice: false,
+        });
+    }
+
+    /// Reports why the cell waits; it is shown at once.
+    pub fn notice(&self, what: impl Into<String>) {
+        (self.progress)(Progress {
+            done: 0,
+            total: None,
+            what: what.into(),
+            rates: None,
+            log: Vec::new(),
+            notice: true,
         });
     }
 
@@ -168,6 +183,7 @@ impl Control {
             what: "requests".to_owned(),
             rates: Some(rates),
             log: Vec::new(),
+            notice: false,
         });
     }
 
@@ -179,6 +195,7 @@ impl Control {
             what: what.into(),
             rates: None,
             log: lines,
+            notice: false,
         });
     }
 }

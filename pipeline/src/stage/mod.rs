@@ -19,6 +19,7 @@ pub use kind::{Class, Demand, Job, MeasuredRequests, Registry, Shared, StageKind
 pub use lease::{Inert, Lease, Watch};
 pub use output::{Adopted, Artifact, Content, Done, Media, Output};
 pub use settings::{
-    Json, KnownAxis, KnownStage, KnownTable, Library, Needed, PlannedTable, Problem, Shipped, Step,
+    Json, KnownAxis, KnownStage, KnownTable, Library, Needed, NoLibrary, PlannedTable, Problem,
+    Shipped, Step,
 };
 pub use status::{CellStatus, Failure, Subject};

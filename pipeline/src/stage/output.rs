@@ -39,6 +39,37 @@ pub enum Media {
     Binary,
 }
 
+impl Media {
+    /// Every media type.
+    const ALL: [Self; 7] = [
+        Self::Parquet,
+        Self::Json,
+        Self::Text,
+        Self::Markdown,
+        Self::Svg,
+        Self::Html,
+        Self::Binary,
+    ];
+
+    /// Returns the word used in files and answers.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Parquet => "parquet",
+            Self::Json => "json",
+            Self::Text => "text",
+            Self::Markdown => "markdown",
+            Self::Svg => "svg",
+            Self::Html => "html",
+            Self::Binary => "binary",
+        }
+    }
+
+    /// Returns the media type for a word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|media| media.word() == word)
+    }
+}
+
 /// An artifact of a cell, as named in its record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Artifact {
@@ -97,12 +128,10 @@ impl Output {
     pub fn json(name: impl Into<String>, value: &Json) -> Self {
         let mut value = value.clone();
         value.sort_all_objects();
-        let mut bytes = serde_json::to_vec_pretty(&value).expect("a JSON value always serializes");
-        bytes.push(b'\n');
         Self {
             name: name.into(),
             media: Media::Json,
-            content: Content::Bytes(bytes),
+            content: Content::Bytes(artifacts::json::pretty(&value)),
             rows: None,
         }
     }

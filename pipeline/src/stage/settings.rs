@@ -145,6 +145,8 @@ pub struct KnownStage {
     pub stage: String,
     /// Every table that its cells can write, with the coordinates among the columns; `None` if they are unknown.
     pub tables: Option<Vec<KnownTable>>,
+    /// The canonical parameters of a pure stage, one for each of its parameter sets; empty for the others.
+    pub parameters: Vec<Json>,
 }
 
 /// Named definitions that a kind may refer to: `engines`, `models`, `workloads`, `templates`, …
@@ -163,6 +165,10 @@ pub trait Library {
     }
     /// Returns the names of the axes.
     fn axes(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// Returns the title and the question of the experiment, as far as it has them, each behind its key.
+    fn texts(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
     /// Returns the labels of an axis, each with its fields (null for a plain label); `None` if the axis does not exist.
@@ -191,6 +197,20 @@ pub trait Library {
     /// Returns the files that the plan has read so far.
     fn files(&self) -> NamedFiles {
         NamedFiles::default()
+    }
+}
+
+/// A library without definitions, for settings that already contain theirs.
+#[derive(Clone, Copy, Debug)]
+pub struct NoLibrary;
+
+impl Library for NoLibrary {
+    fn find(&self, _: &str, _: &str) -> Option<Json> {
+        None
+    }
+
+    fn names(&self, _: &str) -> Vec<String> {
+        Vec::new()
     }
 }
 

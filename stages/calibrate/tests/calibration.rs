@@ -9,22 +9,10 @@ use load::reference::{Behaviour, Launcher, ReferenceServer};
 use load::{Origin, TimeSpan};
 use pipeline::Leases;
 use pipeline::stage::{
-    CellStatus, Content, Control, Coordinates, Done, Input, InputCell, Job, Json, Library, Output,
-    StageKind,
+    CellStatus, Content, Control, Coordinates, Done, Input, InputCell, Job, Json, NoLibrary,
+    Output, StageKind,
 };
 use serde_json::json;
-
-struct NoShelf;
-
-impl Library for NoShelf {
-    fn find(&self, _: &str, _: &str) -> Option<Json> {
-        None
-    }
-
-    fn names(&self, _: &str) -> Vec<String> {
-        Vec::new()
-    }
-}
 
 fn launcher() -> Launcher {
     Launcher {
@@ -133,19 +121,22 @@ fn the_table_has_a_row_for_each_point_and_metric_with_the_machine() {
 fn a_calibrate_stage_checks_its_grid_and_fills_in_what_is_not_said() {
     let kind = Calibrate::default();
     let full = kind
-        .canonical(&json!({"concurrency": [2], "gap": ["1000 us"]}), &NoShelf)
+        .canonical(&json!({"concurrency": [2], "gap": ["1000 us"]}), &NoLibrary)
         .unwrap();
     assert_eq!(
         (&full["gap"], &full["bound"]["p99"]),
         (&json!(["1 ms"]), &json!("20 ms"))
     );
-    assert_eq!(kind.canonical(&full, &NoShelf).unwrap(), full);
+    assert_eq!(kind.canonical(&full, &NoLibrary).unwrap(), full);
     let wrong = kind
-        .canonical(&json!({"rate": [0.0], "tokens": 1}), &NoShelf)
+        .canonical(&json!({"rate": [0.0], "tokens": 1}), &NoLibrary)
         .unwrap_err();
     assert_eq!(wrong.len(), 2);
     let wrong = kind
-        .canonical(&json!({"account": {"requests": 0, "tokens": 1}}), &NoShelf)
+        .canonical(
+            &json!({"account": {"requests": 0, "tokens": 1}}),
+            &NoLibrary,
+        )
         .unwrap_err();
     let messages: Vec<&str> = wrong
         .iter()
@@ -166,7 +157,9 @@ fn parameters(api: &str) -> Json {
         "concurrency": [1], "gap": ["1 ms"], "ttft": "1 ms", "tokens": 2, "duration": "20 ms",
         "account": {"concurrency": [1, 3], "requests": 6, "words": 5, "tokens": 4, "api": api},
     });
-    Calibrate::default().canonical(&settings, &NoShelf).unwrap()
+    Calibrate::default()
+        .canonical(&settings, &NoLibrary)
+        .unwrap()
 }
 
 /// Runs or rehearses the stage with a server among its needs that takes 20 ms to its first token.

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pipeline::enclosure::Enclosure;
-use pipeline::executable::is_executable;
+use pipeline::executable::{self, activate};
 use pipeline::process::{Spawner, stop};
 use pipeline::{Failure, Job};
 
@@ -121,30 +121,22 @@ fn surround(command: &mut Command, launch: &Launch<'_>) -> io::Result<()> {
     }
     if let Some(venv) = &launch.venv {
         let outside = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::iter::once(venv.join("bin")).chain(std::env::split_paths(&outside));
-        let path = std::env::join_paths(folders).map_err(io::Error::other)?;
-        command.env("PATH", path).env("VIRTUAL_ENV", venv);
+        activate(command, venv, &outside)?;
     }
     command.envs(&launch.environment);
     Ok(())
 }
 
-/// Returns the path of a program that the study names. Like a shell, it skips files on the search path that cannot be
-/// executed.
+/// Returns the path of a program that the study names, in the venv or on the search path.
 #[expect(
     clippy::disallowed_methods,
     reason = "the search path locates the program"
 )]
 pub(crate) fn find(name: &str, venv: Option<&Path>) -> Option<PathBuf> {
-    if name.contains('/') {
-        return Some(PathBuf::from(name)).filter(|path| path.is_file());
-    }
     let outside = std::env::var_os("PATH").unwrap_or_default();
     let own = venv.map(|venv| venv.join("bin"));
-    own.into_iter()
-        .chain(std::env::split_paths(&outside))
-        .map(|folder| folder.join(name))
-        .find(|path| is_executable(path))
+    let folders = own.into_iter().chain(std::env::split_paths(&outside));
+    executable::find(name, folders)
 }
 
 /// Returns the digest of a variable's value; null if it is not set. Records are published, so they do not contain the

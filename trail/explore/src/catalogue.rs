@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use artifacts::{Column, ColumnData, Digest, Scalar, Store, StoreError, Table, TableError};
+use artifacts::{Column, ColumnData, Digest, Scalar, Store, StoreError, Table, TableError, lock};
 use contract::column_of_axis;
 use pipeline::lock::{Lock, LockCell, LockClass, LockStage};
 use pipeline::place::cell_text;
@@ -85,14 +85,13 @@ impl Known {
         let Some(digest) = cell.record else {
             return Ok(None);
         };
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = lock().get(&digest).cloned();
+        let kept = lock(&self.0).get(&digest).cloned();
         if kept.is_some() {
             return Ok(kept);
         }
         let read = read(store, stage, cell, Record::parse_outputs)?.map(Arc::new);
         if let Some(read) = &read {
-            lock().insert(digest, Arc::clone(read));
+            lock(&self.0).insert(digest, Arc::clone(read));
         }
         Ok(read)
     }
@@ -322,17 +321,11 @@ impl<'lock> Catalogue<'lock> {
     }
 
     fn hint_for(&self, sql: &str, error: &QueryError, database: &Database) -> String {
-        if let Some(hint) = query::idiom(sql, error) {
-            return hint;
-        }
-        match error {
+        query::hint(sql, error).unwrap_or_else(|| match error {
             QueryError::NoTable(name) => self.hint(name),
             QueryError::NoColumn(name) => column_remedy(name, database.columns_by_table()),
-            _ => match error.unknown_function() {
-                Some(name) => remedy(name, "functions", QueryError::functions()),
-                None => String::new(),
-            },
-        }
+            _ => String::new(),
+        })
     }
 }
 

@@ -1,8 +1,8 @@
 //! One cell: its record, its outputs, its gates.
 
 use artifacts::Store;
+use pipeline::Artifact;
 use pipeline::record::Record;
-use pipeline::{Artifact, Media};
 use serde_json::{Value, json};
 
 use crate::catalogue::record_of;
@@ -58,24 +58,12 @@ fn artifacts_of<'a, N: std::fmt::Display + 'a>(
         json!({
             "name": name.to_string(),
             "digest": artifact.digest,
-            "media": media_word(artifact.media),
+            "media": artifact.media.word(),
             "bytes": artifact.bytes,
             "rows": artifact.rows,
         })
     };
     named.map(line).collect()
-}
-
-fn media_word(media: Media) -> &'static str {
-    match media {
-        Media::Parquet => "parquet",
-        Media::Json => "json",
-        Media::Text => "text",
-        Media::Markdown => "markdown",
-        Media::Svg => "svg",
-        Media::Html => "html",
-        Media::Binary => "binary",
-    }
 }
 
 /// Returns the record without inputs, outputs and evidence, which the answer has elsewhere.

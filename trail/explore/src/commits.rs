@@ -1,14 +1,13 @@
 //! The commits of a lock in its git repository.
 
 use std::fmt;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use pipeline::lock::{Lock, MOST_BYTES};
+use pipeline::process::{Limits, Ran, run_within};
 use serde::Serialize;
 
 /// A commit that changed a lock.
@@ -88,73 +87,28 @@ fn git_within(
 
 /// Runs a command, and returns what it prints.
 fn printed(command: &mut Command, most: u64, longest: Duration) -> Result<String, GitError> {
-    let start = Instant::now();
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(GitError::Start)?;
-    limit_memory(&child);
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    // A program that git leaves behind may hold a pipe open, so neither is waited for without an end.
-    let complaint = reader(stderr, MOST_COMPLAINT);
-    let answer = reader(stdout, most.saturating_add(1)).recv_timeout(longest);
-    let is_complete = matches!(&answer, Ok(Ok(bytes)) if bytes.len() as u64 <= most);
-    let ended = match is_complete {
-        true => ended_by(&mut child, start + longest)?,
-        false => None,
+    let limits = Limits {
+        time: longest,
+        output: most,
+        // A commit of kilobytes can unpack to gigabytes, and a file of the repository can be a device.
+        memory: Some(MOST_MEMORY),
     };
-    if ended.is_none() {
-        // It may have ended by itself.
-        let _ended = child.kill();
-        child.wait().map_err(GitError::Start)?;
-    }
-    let answer = answer.map_err(|_| GitError::Late(longest))?;
-    let answer = answer.map_err(GitError::Start)?;
-    if !is_complete {
-        return Err(GitError::Lock(format!(
-            "git has more than {most} bytes for it, which is the limit"
-        )));
-    }
-    let ended = ended.ok_or(GitError::Late(longest))?;
-    if ended.success() {
-        return Ok(String::from_utf8_lossy(&answer).into_owned());
-    }
-    let complaint = complaint.recv_timeout(Duration::from_secs(1));
-    let complaint = complaint.unwrap_or_else(|_| Ok(Vec::new()));
-    let complaint = complaint.map_err(GitError::Start)?;
-    Err(GitError::Refused(in_one_line(
-        &String::from_utf8_lossy(&complaint),
-        ended,
-    )))
-}
-
-/// Waits for a program that has closed its output; `None` if it does not end before a time.
-fn ended_by(child: &mut Child, end: Instant) -> Result<Option<ExitStatus>, GitError> {
-    loop {
-        match child.try_wait().map_err(GitError::Start)? {
-            None if Instant::now() < end => thread::sleep(Duration::from_millis(1)),
-            ended => return Ok(ended),
+    let ran = run_within(command, Stdio::null(), limits, || true).map_err(GitError::Start)?;
+    let output = match ran {
+        Ran::Ended(output) => output,
+        Ran::Late | Ran::Stopped => return Err(GitError::Late(longest)),
+        Ran::Endless => {
+            return Err(GitError::Lock(format!(
+                "git has more than {most} bytes for it, which is the limit"
+            )));
         }
-    }
-}
-
-/// Limits the memory that git may use for itself: a commit of kilobytes can unpack to gigabytes, and a file of the
-/// repository can be a device. Files that git maps do not count.
-#[cfg(target_os = "linux")]
-fn limit_memory(child: &Child) {
-    use rustix::process::{Pid, Resource, Rlimit, prlimit};
-    let limit = Rlimit {
-        current: Some(MOST_MEMORY),
-        maximum: Some(MOST_MEMORY),
     };
-    // It fails if git has already ended, or if a lower limit holds.
-    let _limited = prlimit(Some(Pid::from_child(child)), Resource::Data, limit);
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    Err(GitError::Refused(in_one_line(&complaint, output.status)))
 }
-
-#[cfg(not(target_os = "linux"))]
-fn limit_memory(_: &Child) {}
 
 /// Returns what git says about a mistake in one line: a file of the repository can contain lines that look like hints.
 fn in_one_line(complaint: &str, ended: ExitStatus) -> String {
@@ -170,29 +124,10 @@ fn in_one_line(complaint: &str, ended: ExitStatus) -> String {
     }
 }
 
-/// Starts to read the first bytes of a pipe. It is closed after them, so that a program that prints more ends.
-fn reader(
-    pipe: Option<impl Read + Send + 'static>,
-    most: u64,
-) -> mpsc::Receiver<io::Result<Vec<u8>>> {
-    let (to, from) = mpsc::channel();
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let read = match pipe {
-            Some(pipe) => pipe.take(most).read_to_end(&mut bytes).map(|_| bytes),
-            None => Ok(bytes),
-        };
-        // Nobody waits any more once the time is over.
-        let _waited_for = to.send(read);
-    });
-    from
-}
-
 /// The longest time that git may take: some files of a repository can be FIFOs that nobody writes to.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// The most memory that git may use, in bytes.
-#[cfg(target_os = "linux")]
+/// The most memory that git may use for itself, in bytes. Files that it maps do not count.
 const MOST_MEMORY: u64 = 2 << 30;
 
 /// The most characters of the first line of a message.
@@ -201,9 +136,8 @@ const MOST_OF_A_SUBJECT: usize = 200;
 /// The most characters of what git says about a mistake.
 const MOST_SHOWN: usize = 400;
 
-/// The most bytes of the list of commits, and of what git says about a mistake.
+/// The most bytes of the list of commits.
 const MOST_LISTED: u64 = 64 << 20;
-const MOST_COMPLAINT: u64 = 64 << 10;
 
 /// Returns the newest commits that changed a lock, oldest first.
 ///
@@ -287,7 +221,7 @@ mod tests {
 
     #[test]
     fn git_ends_within_a_time_whatever_its_repository_holds() {
-        for endless in ["exec sleep 60", "sleep 60 & exit 0", "exec sleep 60 >&2"] {
+        for endless in ["exec sleep 60", "sleep 60 & wait", "exec sleep 60 >&2"] {
             let late = script(endless, SHORT).expect_err("it does not end");
             assert!(matches!(late, GitError::Late(_)), "{endless}: {late}");
         }
@@ -309,7 +243,6 @@ mod tests {
         assert!(matches!(late, GitError::Late(_)), "{late}");
     }
 
-    #[cfg(target_os = "linux")]
     #[test]
     fn git_uses_a_limited_memory() {
         let limits = script("sleep 0.1; grep data /proc/self/limits", LONGEST).expect("limits");

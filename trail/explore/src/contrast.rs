@@ -201,8 +201,8 @@ fn deltas(
             "column": column,
             "unit": table.unit(column),
             "description": table.description(column),
-            "at": pairs.rows(!units.is_empty()),
-            "overall": pairs.overall(!units.is_empty()),
+            "at": pairs.rows(),
+            "overall": pairs.overall(),
         }));
     }
     let words = match units.as_slice() {
@@ -247,6 +247,8 @@ pub(crate) fn replicates(study: &Study, store: &Store) -> Result<BTreeSet<String
 /// Values of both sides by coordinate and then by unit, averaged.
 struct Pairs {
     at: Vec<(Vec<Value>, ByUnit)>,
+    /// Whether the table has units, which replicate the launches.
+    replicated: bool,
 }
 
 type ByUnit = BTreeMap<String, [Option<f64>; 2]>;
@@ -298,14 +300,17 @@ impl Pairs {
             .into_iter()
             .filter_map(|key| held.remove(&key))
             .map(averaged);
-        Ok(Self { at: at.collect() })
+        Ok(Self {
+            at: at.collect(),
+            replicated: !units.is_empty(),
+        })
     }
 
     /// Returns one line for each coordinate at which both sides were measured.
-    fn rows(&self, replicated: bool) -> Vec<Value> {
+    fn rows(&self) -> Vec<Value> {
         let line = |(place, units): &(Vec<Value>, BTreeMap<String, [Option<f64>; 2]>)| {
             let both: Vec<(f64, f64)> = units.values().filter_map(|[a, b]| a.zip(*b)).collect();
-            let mut line = distance_of(&both, replicated);
+            let mut line = distance_of(&both, self.replicated);
             line["at"] = json!(place);
             line["units"] = json!(both);
             line
@@ -317,7 +322,7 @@ impl Pairs {
     }
 
     /// Returns the ratio over all coordinates, from the mean of the logarithms within each unit.
-    fn overall(&self, replicated: bool) -> Value {
+    fn overall(&self) -> Value {
         let mut of_unit: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         let (mut rounding, mut places) = (0.0, 0);
         for (_, units) in &self.at {
@@ -343,7 +348,7 @@ impl Pairs {
         }
         let mean = |logs: &Vec<f64>| logs.iter().sum::<f64>() / logs.len() as f64;
         let logs: Vec<f64> = of_unit.values().map(mean).collect();
-        let mut value = effect_of(&logs, rounding.sqrt() / f64::from(places), replicated);
+        let mut value = effect_of(&logs, rounding.sqrt() / f64::from(places), self.replicated);
         value["coordinates"] = json!(places);
         value
     }
@@ -512,7 +517,7 @@ mod tests {
     #[test]
     fn a_ratio_has_the_interval_of_its_units_and_says_what_they_can_find() {
         let pairs = Pairs::of(&table(), "x", &SIDES, &[], &["block".to_owned()]).unwrap();
-        let overall = pairs.overall(true);
+        let overall = pairs.overall();
         let logs = log_ratios(&[(110.5, 100.25), (120.75, 100.5), (131.25, 100.125)]).unwrap();
         let rounding = rounding_of_ratios(&[(110.5, 100.25), (120.75, 100.5), (131.25, 100.125)]);
         let effect = unit_effect_rounded(&logs, rounding).unwrap();
@@ -522,13 +527,13 @@ mod tests {
         assert_eq!(overall["high"], json!(interval.high.exp()));
         let detectable = overall["smallest_detectable"].as_f64().unwrap();
         assert!(detectable > 0.1, "{detectable}");
-        assert_eq!(pairs.rows(true)[0]["units"].as_array().unwrap().len(), 3);
+        assert_eq!(pairs.rows()[0]["units"].as_array().unwrap().len(), 3);
     }
 
     #[test]
     fn without_units_there_is_a_ratio_and_no_interval() {
         let pairs = Pairs::of(&table(), "x", &SIDES, &[], &[]).unwrap();
-        let overall = pairs.overall(false);
+        let overall = pairs.overall();
         assert!(overall["ratio"].as_f64().unwrap() > 1.1);
         assert_eq!(overall["low"], Value::Null);
         assert_eq!(overall["reason"], "no replication of launches");

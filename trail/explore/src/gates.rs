@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use artifacts::{Store, Table};
+use contract::Exclusions;
 use pipeline::CellStatus;
 use pipeline::lock::Lock;
 use serde_json::{Value, json};
@@ -31,23 +32,9 @@ impl Gates {
     /// Reads the tables of a study, each once.
     pub(crate) fn read(lock: &Lock, store: &Store) -> Result<Self, Failure> {
         let mut gates = Self::default();
-        for verify in &lock.stages {
-            for cell in verify.cells.iter().filter(|c| c.outputs.is_some()) {
-                let Some(record) = record_of(store, &verify.name, cell)? else {
-                    continue;
-                };
-                let Some(artifact) = record.outputs.get("gates") else {
-                    // All cells of a stage have the same outputs.
-                    break;
-                };
-                let table = Table::from_parquet(store.get(&artifact.digest)?)?;
-                gates.index(&table)?;
-                gates.tables.push(Judged {
-                    verify: verify.name.clone(),
-                    at: cell.coordinates.clone(),
-                    table,
-                });
-            }
+        for (verify, at, table) in verified("gates", lock, store)? {
+            gates.index(&table)?;
+            gates.tables.push(Judged { verify, at, table });
         }
         Ok(gates)
     }
@@ -88,62 +75,43 @@ impl Gates {
     }
 }
 
-/// Cells that a gate excludes from statistics, each with its reason.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Exclusions {
-    /// By stage and cell; `None` is the stage as a whole.
-    reasons: HashMap<(String, Option<String>), String>,
+/// Reads the tables of exclusions of all verify stages.
+pub(crate) fn exclusions(lock: &Lock, store: &Store) -> Result<Exclusions, Failure> {
+    let mut exclusions = Exclusions::default();
+    for (_, _, table) in verified("exclusions", lock, store)? {
+        exclusions.add(&table)?;
+    }
+    Ok(exclusions)
 }
 
-impl Exclusions {
-    /// Reads the tables of exclusions of all verify stages.
-    pub(crate) fn read(lock: &Lock, store: &Store) -> Result<Self, Failure> {
-        let mut exclusions = Self::default();
-        for verify in &lock.stages {
-            for cell in verify.cells.iter().filter(|c| c.outputs.is_some()) {
-                let Some(record) = record_of(store, &verify.name, cell)? else {
-                    continue;
-                };
-                let Some(artifact) = record.outputs.get("exclusions") else {
-                    // All cells of a stage have the same outputs.
-                    break;
-                };
-                exclusions.add(&Table::from_parquet(store.get(&artifact.digest)?)?)?;
-            }
-        }
-        Ok(exclusions)
-    }
+/// Returns the number of ok cells of a study that gates exclude from statistics.
+pub(crate) fn excluded(lock: &Lock, exclusions: &Exclusions) -> usize {
+    let cells = lock.stages.iter().flat_map(|stage| {
+        let ok = stage.cells.iter().filter(|c| c.status == CellStatus::Ok);
+        ok.filter(|c| exclusions.why(&stage.name, &c.coordinates).is_some())
+    });
+    cells.count()
+}
 
-    fn add(&mut self, table: &Table) -> Result<(), Failure> {
-        let [stages, cells] = [table.text("stage")?, table.text("cell")?];
-        let [gates, reasons] = [table.text("gate")?, table.text("reason")?];
-        for (row, stage) in stages.iter().enumerate() {
-            let (Some(stage), Some(gate)) = (stage, gates[row]) else {
+/// Reads an output of all verify cells: the stage, the cell's coordinates as text, and the table.
+fn verified(
+    output: &str,
+    lock: &Lock,
+    store: &Store,
+) -> Result<Vec<(String, String, Table)>, Failure> {
+    let mut tables = Vec::new();
+    for verify in &lock.stages {
+        for cell in verify.cells.iter().filter(|c| c.outputs.is_some()) {
+            let Some(record) = record_of(store, &verify.name, cell)? else {
                 continue;
             };
-            let reason = format!("gate {gate}: {}", reasons[row].unwrap_or_default());
-            self.reasons
-                .entry(((*stage).to_owned(), cells[row].map(str::to_owned)))
-                .and_modify(|earlier| *earlier = format!("{earlier}; {reason}"))
-                .or_insert(reason);
+            let Some(artifact) = record.outputs.get(output) else {
+                // All cells of a stage have the same outputs.
+                break;
+            };
+            let table = Table::from_parquet(store.get(&artifact.digest)?)?;
+            tables.push((verify.name.clone(), cell.coordinates.clone(), table));
         }
-        Ok(())
     }
-
-    /// Returns the number of ok cells of a study that are excluded.
-    pub(crate) fn count(&self, lock: &Lock) -> usize {
-        let cells = lock.stages.iter().flat_map(|stage| {
-            let ok = stage.cells.iter().filter(|c| c.status == CellStatus::Ok);
-            ok.filter(|c| self.of(&stage.name, &c.coordinates).is_some())
-        });
-        cells.count()
-    }
-
-    /// Returns the reason why a cell is excluded from statistics.
-    pub(crate) fn of(&self, stage: &str, cell: &str) -> Option<&str> {
-        let own = (stage.to_owned(), Some(cell.to_owned()));
-        let reason = self.reasons.get(&own);
-        let reason = reason.or_else(|| self.reasons.get(&(stage.to_owned(), None)));
-        reason.map(String::as_str)
-    }
+    Ok(tables)
 }

@@ -114,7 +114,7 @@ impl Guard {
 pub fn token() -> Result<String, getrandom::Error> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits)?;
-    Ok(bits.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(artifacts::hex(&bits))
 }
 
 /// Compares texts in constant time, so that the time does not reveal where they differ.

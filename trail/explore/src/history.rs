@@ -197,7 +197,7 @@ type Values = (BTreeMap<String, (Vec<f64>, Behind)>, Option<String>);
 fn at(followed: &Followed<'_>, lock: &Lock, store: &Store) -> Result<Values, String> {
     let Followed { table, column, .. } = *followed;
     let catalogue = Catalogue::read(lock, store).map_err(|e| e.to_string())?;
-    let query = format!("select * from \"{}\"", table.replace('"', "\"\""));
+    let query = format!("select * from {}", query::quoted(table));
     let asked = catalogue.ask(&query, store, &Limits::default());
     let (answer, _) = asked.map_err(|error| match error {
         CatalogueError::Query(QueryError::NoTable(_), remedy) => {

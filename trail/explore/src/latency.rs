@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use artifacts::{Scalar, Store};
-use contract::{METRICS, Metric, metric};
+use contract::{Exclusions, METRICS, Metric, metric};
 use pipeline::lock::{LockCell, LockStage};
 use pipeline::suggest::remedy;
 use pipeline::{Artifact, CellStatus};
@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 
 use crate::catalogue::record_of;
 use crate::error::{Failure, Fault};
-use crate::gates::Exclusions;
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
 use crate::rows::{FROM_CHUNKS, Measured, tells_first_chunks};
@@ -132,7 +131,10 @@ pub(crate) fn distribution(study: &Study, ask: &Ask, store: &Store) -> Result<Re
             group.not_ok += 1;
             continue;
         }
-        if excluded.of(&chosen.stage.name, &cell.coordinates).is_some() {
+        if excluded
+            .why(&chosen.stage.name, &cell.coordinates)
+            .is_some()
+        {
             group.excluded += 1;
             continue;
         }
@@ -268,7 +270,7 @@ pub(crate) fn objective(study: &Study, ask: &Ask, store: &Store) -> Result<Reply
             let notches = std::array::from_fn(|i| ladders[i].notch(values[i]));
             *counts.entry(notches).or_default() += 1;
         };
-        let excluded = exclusions.of(&chosen.stage.name, &cell.coordinates);
+        let excluded = exclusions.why(&chosen.stage.name, &cell.coordinates);
         let excluded = excluded.filter(|_| cell.status == CellStatus::Ok);
         let measured = match (cell.status, excluded) {
             (CellStatus::Ok, None) => {

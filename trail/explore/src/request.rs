@@ -15,14 +15,14 @@ impl Ask {
     pub fn parse(target: &str) -> Option<Self> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let segments = path.strip_prefix('/')?.split('/');
-        let path = segments
-            .map(|segment| decode(segment, false))
-            .collect::<Option<Vec<_>>>()?;
+        let path = segments.map(decode).collect::<Option<Vec<_>>>()?;
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
         let parameters = pairs
             .map(|pair| {
                 let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-                Some((decode(name, true)?, decode(value, true)?))
+                // In a query, a plus sign is a space.
+                let decode = |text: &str| decode(&text.replace('+', " "));
+                Some((decode(name)?, decode(value)?))
             })
             .collect::<Option<Vec<_>>>()?;
         Some(Self { path, parameters })
@@ -75,8 +75,8 @@ impl Ask {
     }
 }
 
-/// Removes percent-encoding from a text; in a query, a plus sign is a space.
-fn decode(text: &str, plus: bool) -> Option<String> {
+/// Removes percent-encoding from a text.
+fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -86,7 +86,6 @@ fn decode(text: &str, plus: bool) -> Option<String> {
                 let (high, low) = (digit(rest.next())?, digit(rest.next())?);
                 u8::try_from(high * 16 + low).ok()?
             }
-            b'+' if plus => b' ',
             other => other,
         });
     }

@@ -2,7 +2,7 @@
 //! Otherwise, clients that connect and ask nothing would keep everybody else waiting.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
@@ -80,7 +80,7 @@ impl Seats {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        artifacts::lock(&self.state)
     }
 }
 

@@ -5,10 +5,10 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use artifacts::{Digest, Store, Table};
+use artifacts::{Digest, Store, Table, lock};
 use bytes::Bytes;
 use query::Limits;
 use serde_json::{Value, json};
@@ -393,10 +393,6 @@ fn media_of(bytes: &[u8]) -> &'static str {
     } else {
         "application/octet-stream"
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

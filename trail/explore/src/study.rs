@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use artifacts::{Digest, Store, Table};
 use bytes::Bytes;
+use contract::Exclusions;
 use pipeline::CellStatus;
 use pipeline::design::{Place, Preflight};
 use pipeline::lock::{Lock, LockCell, LockClass, LockStage};
@@ -17,7 +18,7 @@ use crate::about;
 use crate::catalogue::{Catalogue, Entry, Known, not_ok, record_of};
 use crate::contrast;
 use crate::error::{Failure, Fault};
-use crate::gates::{Exclusions, Gates};
+use crate::gates::{Gates, excluded};
 use crate::imported::{self, Origin};
 use crate::paging::{Piece, Stack};
 use crate::reads;
@@ -179,7 +180,7 @@ impl Study {
         value["report"] = json!(report::has_report(&self.lock, store, &self.kept));
         // Damaged exclusions must not hide the study.
         if let Ok(exclusions) = self.exclusions(store) {
-            value["excluded"] = json!(exclusions.count(&self.lock));
+            value["excluded"] = json!(excluded(&self.lock, exclusions));
         }
         value
     }
@@ -364,7 +365,7 @@ impl Study {
         match self.exclusions.get() {
             Some(exclusions) => Ok(exclusions),
             None => {
-                let exclusions = Exclusions::read(&self.lock, store)?;
+                let exclusions = crate::gates::exclusions(&self.lock, store)?;
                 Ok(self.exclusions.get_or_init(|| exclusions))
             }
         }
@@ -491,7 +492,7 @@ fn cell_line(
             .as_ref()
             .map_or(0, |e| e.attempts.len().saturating_sub(1)),
         excluded: match cell.status {
-            CellStatus::Ok => exclusions.of(&stage.name, &cell.coordinates),
+            CellStatus::Ok => exclusions.why(&stage.name, &cell.coordinates),
             _ => None,
         },
         unread,
@@ -526,8 +527,7 @@ fn operator_of(entry: &Entry<'_>, store: &Store) -> Option<String> {
 
 /// Returns the names of a cell's axes.
 pub(crate) fn axes_of(cell: &LockCell) -> Vec<String> {
-    let coordinates = cell.place().unwrap_or_default();
-    coordinates.0.into_iter().map(|(axis, _)| axis).collect()
+    cell.place().unwrap_or_default().axes()
 }
 
 fn class_word(class: LockClass) -> &'static str {

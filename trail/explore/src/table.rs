@@ -158,7 +158,7 @@ impl View {
         part: &Part,
         notes: &[String],
     ) -> Result<Reply, Failure> {
-        let names = self.names(table)?;
+        let names = table.chosen(&self.columns)?;
         let order = self.order(table)?;
         let (rows, all, from) = match part.page {
             Some((from, all)) => (order, all, from),
@@ -218,18 +218,6 @@ impl View {
                 ))
             }
         }
-    }
-
-    fn names(&self, table: &Table) -> Result<Vec<String>, TableError> {
-        if self.columns.is_empty() {
-            return Ok(table.names());
-        }
-        for name in &self.columns {
-            if !table.has(name) {
-                return Err(TableError::no_column(name, &table.names()));
-            }
-        }
-        Ok(self.columns.clone())
     }
 
     /// Returns the rows that meet the conditions, in the requested order.
@@ -324,12 +312,8 @@ fn page(names: &[String], table: &Table, rows: &[usize]) -> Result<Value, TableE
 /// Returns a value as JSON. An integer that JavaScript cannot hold becomes text, and a non-finite number becomes null.
 pub(crate) fn scalar(value: &Scalar) -> Value {
     match value {
-        Scalar::Null => Value::Null,
-        Scalar::Bool(b) => (*b).into(),
         Scalar::Int(i) if i.unsigned_abs() > EXACT => i.to_string().into(),
-        Scalar::Int(i) => (*i).into(),
-        Scalar::Float(f) => (*f).into(),
-        Scalar::Text(text) => text.clone().into(),
+        other => other.into(),
     }
 }
 

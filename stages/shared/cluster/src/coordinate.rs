@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use artifacts::{Digest, Journal, Maker, Store, counted};
+use pipeline::executable::find;
 use pipeline::lock::lock_path;
 use pipeline::place::WrittenCell;
 use pipeline::{Elsewhere, Experiment, Permit, PlanOptions, Registry, Shard, ShardCell, shards};
@@ -26,7 +27,7 @@ use crate::journal::{Job, Jobs, JobsFile, look};
 use crate::placements::Placements;
 use crate::pool::Pool;
 use crate::prepare::{digest_of, drop_left, new_run, upload_study};
-use crate::queue::{Scheduler, is_there};
+use crate::queue::Scheduler;
 use crate::reach::{Program, Reach};
 
 use submit::Waiting;
@@ -204,7 +205,7 @@ impl<'a> Cluster<'a> {
             schedulers.extend(Scheduler::of(&*placements.of(shard)?));
         }
         for program in schedulers.iter().flat_map(Scheduler::programs) {
-            if !is_there(program, &asked.path) {
+            if find(program, std::env::split_paths(&asked.path)).is_none() {
                 let said = "it is not on the search path".to_owned();
                 return Err(ClusterError::Refused((*program).to_owned(), said));
             }

@@ -143,7 +143,5 @@ pub(crate) fn put<T: Serialize>(
     name: &str,
     document: &T,
 ) -> Result<bool, ClusterError> {
-    let mut bytes = serde_json::to_vec_pretty(document).expect("a document always serializes");
-    bytes.push(b'\n');
-    Ok(remote.put_document(name, &bytes)?)
+    Ok(remote.put_document(name, &artifacts::json::pretty(document))?)
 }

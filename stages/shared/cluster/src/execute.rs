@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use artifacts::{Digest, Maker, Store};
+use artifacts::{Digest, Maker, Store, lock};
 use pipeline::design::Preflight;
 use pipeline::lock::Lock;
 use pipeline::place::WrittenCell;
@@ -384,7 +384,7 @@ impl Pushing {
 
     /// Returns the records that are complete in the shared store.
     fn complete_records(&self) -> BTreeSet<Digest> {
-        let pushed = self.pushed.lock().unwrap_or_else(PoisonError::into_inner);
+        let pushed = lock(&self.pushed);
         pushed.iter().copied().collect()
     }
 
@@ -419,8 +419,7 @@ impl Pushing {
                 }
             }
         }
-        let mut pushed = self.pushed.lock().unwrap_or_else(PoisonError::into_inner);
-        pushed.extend(records);
+        lock(&self.pushed).extend(records);
         Ok(())
     }
 
@@ -435,11 +434,7 @@ impl Pushing {
 
     /// Pushes those of the records that were not pushed yet.
     fn rest(&self, records: &[Digest]) -> Result<(), ClusterError> {
-        let pushed = self
-            .pushed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let pushed = lock(&self.pushed).clone();
         let rest: Vec<Digest> = records
             .iter()
             .filter(|record| !pushed.contains(record))

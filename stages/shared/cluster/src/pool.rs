@@ -10,10 +10,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use artifacts::lock;
 use pipeline::Control;
 use places::{Host, NamedHost, PULSE};
 use remote::Remote;
@@ -118,10 +119,6 @@ pub(crate) struct Errand {
     pub(crate) config: Option<PathBuf>,
     /// The file for the shard's output.
     pub(crate) log: PathBuf,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Pool {

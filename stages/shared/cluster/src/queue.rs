@@ -6,7 +6,6 @@ mod pods;
 mod slurm;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use places::Placement;
 
@@ -237,11 +236,6 @@ pub(crate) fn line(program: &str, arguments: &[String]) -> String {
     };
     let words: Vec<String> = arguments.iter().map(word).collect();
     format!("{program} {}", words.join(" "))
-}
-
-/// Returns whether a program is on the search path.
-pub(crate) fn is_there(program: &str, path: &std::ffi::OsStr) -> bool {
-    std::env::split_paths(path).any(|folder| Path::new(&folder).join(program).is_file())
 }
 
 #[cfg(test)]

@@ -205,8 +205,7 @@ pub(crate) fn sha256_of(file: &Path) -> std::io::Result<String> {
             n => hasher.update(&piece[..n]),
         }
     }
-    let digest = hasher.finalize();
-    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(artifacts::hex(&hasher.finalize()))
 }
 
 #[cfg(test)]

@@ -542,7 +542,9 @@ macro_rules! table {
                 let mut specs = <Self as $crate::Row>::TABLE.columns.iter();
                 vec![$({
                     let spec = specs.next().expect("a declaration for each field");
-                    spec.column(<$type as $crate::Value>::collect(rows.iter().map(|r| &r.$field)))
+                    // One type for all fields of a type, so that `collect` is compiled once for them.
+                    let get: fn(&Self) -> &$type = |row| &row.$field;
+                    spec.column(<$type as $crate::Value>::collect(rows.iter().map(get)))
                 }),+]
             }
 

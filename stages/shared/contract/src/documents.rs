@@ -245,6 +245,9 @@ pub struct ServerDescriptor {
     pub settings: BTreeMap<String, Value>,
     /// The command it was started with.
     pub command: ServerCommand,
+    /// What identifies the files that the settings name, by path.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, Value>,
     /// The limits that the running server reported.
     pub limits: BTreeMap<String, Value>,
     /// The values that the server reported about itself, by the name of the probe; omitted if there are no probes.
@@ -279,9 +282,11 @@ pub struct RoleDescriptor {
 pub const HOST_NOT_KNOWN: &str = "not known: the server runs already";
 
 /// The facets of an environment that identify its engine: the name of the engine, the bytes and packages of an installed
-/// program, the variables that it inherits, and the image of its container. All others identify the host.
-pub const OF_ENGINE: [&str; 7] = [
+/// program, the files that its definition names, the variables that it inherits, and the image of its container. All others
+/// identify the host.
+pub const OF_ENGINE: [&str; 8] = [
     "engine",
+    "files",
     "program",
     "inherited",
     "image",
@@ -528,6 +533,9 @@ pub struct LiveServer {
     pub ca_file: Option<PathBuf>,
     /// The name of the environment variable that holds the API key.
     pub api_key_env: Option<String>,
+    /// The header that carries the key alone; none for `Authorization: Bearer`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key_header: Option<String>,
     /// The worker that generates instead of a server; nothing is then reachable at `base_url`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<LiveWorker>,

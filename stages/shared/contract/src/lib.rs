@@ -9,6 +9,7 @@ mod cell_rows;
 pub mod compat;
 mod declare;
 mod documents;
+mod exclusions;
 mod format;
 mod formula;
 mod interval;
@@ -52,6 +53,7 @@ pub use documents::{
     PassedOver, PinnedFile, PinnedPackage, PromptCache, RoleDescriptor, ServerCommand,
     ServerDescriptor, Telling, WeightsIdentity,
 };
+pub use exclusions::Exclusions;
 pub use format::{ReadError, TableFormat};
 pub use interval::{INTERVAL_LEVEL, IntervalEnd};
 pub use limit::Limit;
@@ -61,7 +63,7 @@ pub use metrics::{
 };
 pub use narrow::NarrowRows;
 pub use order::{compare, compare_all, in_order};
-pub use parameters::{Parameter, parameters};
+pub use parameters::{Parameter, parameters, sentence};
 pub use possible::impossible_cell;
 pub use replication::{LevelScope, NotReplicated};
 pub use requests::{Chunk, Request};
@@ -77,5 +79,7 @@ pub use telemetry::{
 pub use trace::{TRACE, TraceRow, TraceSource, read_trace, trace_table};
 pub use units::{UnitText, unit, units};
 pub use usual::{usual_name, usual_table};
-pub use verification::{CensusRow, ComparabilityRow, FacetStatus, PairVerdict};
+pub use verification::{
+    CensusRow, ComparabilityRow, FacetStatus, GateOutcome, GateSeverity, PairVerdict,
+};
 pub use words::{Better, Phase, RequestStatus, TokenSource, Verdict};

@@ -2,7 +2,8 @@
 //!
 //! Public tools disagree under the same names. Here TPOT excludes the tokens of the first *chunk*; vLLM's
 //! `benchmark_serving` subtracts one token whatever the chunk held. Reasoning that a server counts but does not send was
-//! generated before the first chunk, so TPOT excludes it too. ITL is per token and null where a chunk's tokens are
+//! generated before the first chunk, so TPOT excludes it too. Tokens without text that came before the first chunk are in its
+//! count, or else TPOT begins with their first event. ITL is per token and null where a chunk's tokens are
 //! unknown; several tools print the gap between chunks under that name, which is ICL here.
 
 use std::collections::HashMap;
@@ -216,11 +217,11 @@ pub const METRICS: &[Metric] = &[
         name: "tpot_ms",
         unit: "ms/tok",
         definition: "(last_token_ns − first_token_ns) ÷ (output_tokens − tokens of the first chunk, 1 where \
-                     unknown, − reasoning_tokens where first_reasoning_ns is null); null if no token came after the \
-                     first chunk",
-        formula: &by(AFTER_FIRST, |[last, first, rest @ ..]| {
-            let after = after_first_chunk(rest)?;
-            Some(ms(last? - first?) / after as f64)
+                     unknown, − reasoning_tokens where first_reasoning_ns is null); from first_silent_ns instead where \
+                     tokens before the first text are not counted; null if no token came after the first chunk",
+        formula: &by(AFTER_FIRST, |[last, rest @ ..]| {
+            let (from, after) = after_first(rest)?;
+            Some(ms(last? - from) / after as f64)
         }),
     },
     Metric {
@@ -235,10 +236,11 @@ pub const METRICS: &[Metric] = &[
         name: "decode_rate",
         unit: "tok/s",
         definition: "(output_tokens − tokens of the first chunk, 1 where unknown, − reasoning_tokens where \
-                     first_reasoning_ns is null) ÷ (last_token_ns − first_token_ns); null if no token came after the \
-                     first chunk",
-        formula: &by(AFTER_FIRST, |[last, first, rest @ ..]| {
-            rate(after_first_chunk(rest)?, last? - first?)
+                     first_reasoning_ns is null) ÷ (last_token_ns − first_token_ns), from first_silent_ns instead as \
+                     for tpot_ms; null if no token came after the first chunk",
+        formula: &by(AFTER_FIRST, |[last, rest @ ..]| {
+            let (from, after) = after_first(rest)?;
+            rate(after, last? - from)
         }),
     },
 ];
@@ -258,6 +260,10 @@ const SENT: Number = Number {
 const FIRST_TOKEN: Number = Number {
     column: "first_token_ns",
     read: |t| t.request.first_token_ns,
+};
+const FIRST_SILENT: Number = Number {
+    column: "first_silent_ns",
+    read: |t| t.request.first_silent_ns,
 };
 const LAST_TOKEN: Number = Number {
     column: "last_token_ns",
@@ -285,9 +291,10 @@ const FIRST_REASONING: Number = Number {
 };
 
 /// The numbers of a span from the first token to the last, and of the tokens in it.
-const AFTER_FIRST: [Number; 6] = [
+const AFTER_FIRST: [Number; 7] = [
     LAST_TOKEN,
     FIRST_TOKEN,
+    FIRST_SILENT,
     OUTPUT,
     FIRST_CHUNK,
     REASONING,
@@ -311,6 +318,38 @@ impl Request {
             self.first_reasoning_ns,
         ])
     }
+}
+
+impl Request {
+    /// Returns the time per output token after the first chunk, ms; `None` if no token came after it.
+    pub fn tpot_ms(&self) -> Option<f64> {
+        let (from, after) = after_first([
+            self.first_token_ns,
+            self.first_silent_ns,
+            self.output_tokens,
+            self.first_chunk_tokens,
+            self.reasoning_tokens,
+            self.first_reasoning_ns,
+        ])?;
+        Some(ms(self.last_token_ns? - from) / after as f64)
+    }
+}
+
+/// Returns when the tokens after the first chunk begin, ns, and how many they are; `None` if there are none. If tokens without
+/// text came before the first chunk, and no count tells how many, it begins with the first of them, which counts as one token.
+fn after_first(
+    [
+        first,
+        silent,
+        output,
+        first_chunk,
+        reasoning,
+        first_reasoning,
+    ]: [Option<i64>; 6],
+) -> Option<(i64, i64)> {
+    let after = after_first_chunk([output, first_chunk, reasoning, first_reasoning])?;
+    let counted = first_chunk.is_some() || hidden(reasoning, first_reasoning) > 0;
+    Some((silent.filter(|_| !counted).or(first)?, after))
 }
 
 fn hidden(reasoning: Option<i64>, first_reasoning: Option<i64>) -> i64 {
@@ -400,6 +439,23 @@ mod tests {
         // Accounts that leave no token for the text give no time per token.
         (r.first_reasoning_ns, r.reasoning_tokens) = (None, Some(76));
         assert_eq!(value("tpot_ms", &r), None);
+    }
+
+    #[test]
+    fn tpot_begins_with_tokens_before_the_first_text_that_no_count_places() {
+        // Ten tokens without text and ten with text, one every 10 ms.
+        let mut r = request(0);
+        (r.first_silent_ns, r.first_token_ns) = (Some(10_000_000), Some(110_000_000));
+        (r.last_token_ns, r.output_tokens) = (Some(200_000_000), Some(20));
+        let tpot = |r: &Request| metric("tpot_ms").unwrap().of(&timing(r, None));
+        for first in [None, Some(11)] {
+            r.first_chunk_tokens = first;
+            assert_eq!(tpot(&r), Some(10.0), "{first:?}");
+            assert_eq!(r.tpot_ms(), Some(10.0), "{first:?}");
+        }
+        // Reasoning that the server counts is counted.
+        (r.first_chunk_tokens, r.reasoning_tokens) = (None, Some(10));
+        assert_eq!(tpot(&r), Some(10.0));
     }
 
     #[test]

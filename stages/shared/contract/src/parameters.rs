@@ -45,7 +45,8 @@ pub fn parameters(schema: &Json) -> Vec<Parameter> {
         .collect()
 }
 
-fn sentence(schema: &Json) -> String {
+/// Returns the description of a schema in one line.
+pub fn sentence(schema: &Json) -> String {
     let text = schema["description"].as_str().unwrap_or_default();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -62,6 +62,7 @@ impl Request {
             ("reasoning_tokens", self.reasoning_tokens),
             ("requested_output_tokens", self.requested_output_tokens),
             ("first_chunk_tokens", self.first_chunk_tokens),
+            ("silent_events", self.silent_events),
             ("chunks", self.chunks),
             ("in_flight_at_send", self.in_flight_at_send),
         ];
@@ -71,6 +72,7 @@ impl Request {
             ("sent_ns", self.sent_ns),
             ("headers_ns", self.headers_ns),
             ("first_token_ns", self.first_token_ns),
+            ("first_silent_ns", self.first_silent_ns),
             ("first_reasoning_ns", self.first_reasoning_ns),
             ("first_answer_ns", self.first_answer_ns),
             ("last_token_ns", self.last_token_ns),

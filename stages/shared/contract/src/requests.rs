@@ -39,11 +39,13 @@ crate::table! {
         headers_ns: Option<i64> ["ns"],
         /// first event with text; null if none came, or not streamed
         first_token_ns: Option<i64> ["ns"],
+        /// first event with a token but without text, if it came before the first text; null otherwise
+        first_silent_ns: Option<i64> ["ns"],
         /// first event with text of the reasoning; null if none came
         first_reasoning_ns: Option<i64> ["ns"],
         /// first event with text of the answer itself; null if none came
         first_answer_ns: Option<i64> ["ns"],
-        /// last event with text, or the whole answer; null if no text came
+        /// last event with text, or with a token that has none, or the whole answer; null if no text came
         last_token_ns: Option<i64> ["ns"],
         /// last byte of the answer, or when it was given up
         done_ns: Option<i64> ["ns"],
@@ -64,8 +66,11 @@ crate::table! {
         requested_output_tokens: Option<i64> ["tok"],
         /// events with text; null if not streamed
         chunks: Option<i64> ["chunks"],
-        /// tokens of the first event with text; null if unknown
+        /// tokens of the first event with text, and of those without text before it; null if unknown
         first_chunk_tokens: Option<i64> ["tok"],
+        /// events without text, several in a row, for which it stays open how many tokens they have; null if not
+        /// streamed
+        silent_events: Option<i64>,
         /// why generation ended, as the server says
         finish_reason: Option<String>,
         /// `ok`, or what went wrong

@@ -372,6 +372,14 @@ impl ThrottleReason {
             Self::Idle | Self::ApplicationsClocks | Self::DisplayClocks
         )
     }
+
+    /// Returns whether the machine is hot or faulty. A limit on its power is neither.
+    pub fn is_fault(self) -> bool {
+        matches!(
+            self,
+            Self::HardwareSlowdown | Self::Thermal | Self::HardwareThermal | Self::PowerBrake
+        )
+    }
 }
 
 /// Returns the reasons in a value of the column `throttle_reasons` that slow down work. A reason without a word may, so it

@@ -1,6 +1,37 @@
 //! The tables of a verification.
 
 crate::words! {
+    /// What follows from a gate that fails.
+    pub enum GateSeverity: "severity of a gate" {
+        /// The study is not evidence: the run ends with an error, the cell enters no statistic.
+        Fail = "fail",
+        /// The cell enters no statistic; the reason is declared with the gate.
+        Exclude = "exclude",
+        /// A doubt to show.
+        Warn = "warn",
+    }
+}
+
+crate::words! {
+    /// What a gate says of a cell or of a stage: the column `outcome`.
+    pub enum GateOutcome: "outcome of a gate" {
+        /// The condition holds.
+        Pass = "pass",
+        /// The condition does not hold.
+        Fail = "fail",
+        /// The rows do not decide: something that the gate needs is missing or insufficient.
+        NotJudged = "not judged",
+    }
+}
+
+impl GateOutcome {
+    /// Returns `Pass` if the condition holds and `Fail` otherwise.
+    pub fn of(holds: bool) -> Self {
+        if holds { Self::Pass } else { Self::Fail }
+    }
+}
+
+crate::words! {
     /// How a facet of two cells stands.
     pub enum FacetStatus: "status of a facet" {
         /// The same in both.

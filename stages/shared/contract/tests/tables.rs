@@ -201,6 +201,8 @@ fn every_word_is_read_as_it_is_written() {
     round_trips::<contract::OutputMode>();
     round_trips::<contract::ClientVerdict>();
     round_trips::<contract::ThrottleReason>();
+    round_trips::<contract::GateSeverity>();
+    round_trips::<contract::GateOutcome>();
 }
 
 #[test]

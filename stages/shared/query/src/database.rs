@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use artifacts::{Column, ColumnData, Scalar, Table};
+use artifacts::{Column, ColumnData, Scalar, Table, lock};
 use pipeline::suggest::nearest;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, Error, ErrorCode, Statement};
@@ -14,7 +14,8 @@ use crate::functions;
 use crate::limits::Limits;
 use crate::sandbox::{self, Seen};
 use crate::text::{
-    as_written, calls, first_word, mentioned, own_tables, place, says_order, with_real_division,
+    as_written, calls, first_word, has_several_statements, mentioned, own_tables, place,
+    says_order, with_real_division,
 };
 
 /// The number of instructions between two checks of the limits. One instruction can make a long text, which takes
@@ -187,7 +188,7 @@ impl Database {
                     "{e}: give each result column its own name with `as`"
                 ))
             })?;
-            let names = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let names = lock(seen);
             let read = names
                 .read
                 .iter()
@@ -233,6 +234,11 @@ impl Database {
                 )));
             }
             None => return Err(QueryError::Refused("the query is empty".to_owned())),
+        }
+        if has_several_statements(sql) {
+            // SQLite would first complain about what follows.
+            let message = "a query must be a single statement";
+            return Err(QueryError::Refused(message.to_owned()));
         }
         let names: BTreeSet<String> = self.tables.keys().cloned().collect();
         let seen = sandbox::guard(&mut self.connection, names, own_tables(sql))
@@ -454,7 +460,7 @@ fn sorted(columns: &[Column]) -> Vec<Column> {
 
 /// Explains why SQLite rejects a text.
 fn explain(error: Error, seen: &Mutex<Seen>) -> QueryError {
-    if let Some(why) = &seen.lock().unwrap_or_else(PoisonError::into_inner).refused {
+    if let Some(why) = &lock(seen).refused {
         return QueryError::Refused(why.clone());
     }
     let (message, at) = match error {
@@ -462,9 +468,6 @@ fn explain(error: Error, seen: &Mutex<Seen>) -> QueryError {
             msg, sql, offset, ..
         } => (msg, usize::try_from(offset).ok().map(|o| place(&sql, o))),
         Error::SqliteFailure(_, Some(message)) => (message, None),
-        Error::MultipleStatement => {
-            return QueryError::Refused("a query must be a single statement".to_owned());
-        }
         other => (other.to_string(), None),
     };
     let name = |text: &str| {
@@ -489,7 +492,8 @@ fn internal(error: &Error) -> QueryError {
     QueryError::Failed(format!("SQLite: {error}"))
 }
 
-fn quoted(name: &str) -> String {
+/// Writes the name of a table or a column for a query, in double quotes.
+pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

@@ -41,7 +41,7 @@ impl QueryError {
     }
 
     /// Returns the function that the query calls and that does not exist.
-    pub fn unknown_function(&self) -> Option<&str> {
+    pub(crate) fn unknown_function(&self) -> Option<&str> {
         match self {
             Self::Sql(message, _) => message.strip_prefix("no such function: "),
             _ => None,
@@ -49,7 +49,7 @@ impl QueryError {
     }
 
     /// Returns the names of the functions that a query may call.
-    pub fn functions() -> impl Iterator<Item = &'static str> {
+    pub(crate) fn functions() -> impl Iterator<Item = &'static str> {
         [AGGREGATES, SCALARS, ALLOWED]
             .into_iter()
             .flatten()

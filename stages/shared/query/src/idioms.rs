@@ -1,6 +1,6 @@
 //! Idioms of other databases, and slips in the words of SQL, each with what to write instead.
 
-use pipeline::suggest::{did_you_mean, slip};
+use pipeline::suggest::{did_you_mean, remedy, slip};
 
 use crate::error::QueryError;
 use crate::text::{place_of_name, word_at};
@@ -65,7 +65,7 @@ fn function(name: &str) -> Option<String> {
 }
 
 /// Returns what to write instead, if a query that has no answer contains an idiom or a slip.
-pub fn idiom(sql: &str, error: &QueryError) -> Option<String> {
+fn idiom(sql: &str, error: &QueryError) -> Option<String> {
     let first = sql.trim_start().trim_start_matches(['.', '\\']);
     let first = first.split(|c: char| !c.is_alphanumeric()).next();
     let first = first.unwrap_or_default().to_lowercase();
@@ -100,6 +100,13 @@ pub fn idiom(sql: &str, error: &QueryError) -> Option<String> {
         QueryError::NoColumn(name) => in_double_quotes(sql, name),
         _ => None,
     }
+}
+
+/// Returns what to write instead of what is wrong in a query, as far as the query itself tells it. Which tables and columns
+/// there are is for the caller to say.
+pub fn hint(sql: &str, error: &QueryError) -> Option<String> {
+    let similar = |name: &str| remedy(name, "functions", QueryError::functions());
+    idiom(sql, error).or_else(|| error.unknown_function().map(similar))
 }
 
 /// Returns whether a query takes quantiles in the way of the SQL standard, which SQLite does not read.
@@ -189,6 +196,18 @@ mod tests {
             );
         }
         assert_eq!(idiom("delete from t", &refused), None);
+    }
+
+    #[test]
+    fn an_unknown_function_gets_ours_or_a_similar_one() {
+        let hinted = |name: &str| {
+            let error = QueryError::Sql(format!("no such function: {name}"), Some((1, 8)));
+            hint("select f(a) from t", &error)
+        };
+        assert_eq!(hinted("mean").as_deref(), Some("write `avg(x)`"));
+        assert_eq!(hinted("medain").as_deref(), Some("did you mean `median`?"));
+        let forbidden = QueryError::Refused(String::new());
+        assert_eq!(hint("delete from t", &forbidden), None);
     }
 
     #[test]

@@ -19,10 +19,10 @@ mod text;
 mod texts;
 
 pub use check::{Checked, Expected, Kind, Shape, check, columns};
-pub use database::{Answer, Database};
+pub use database::{Answer, Database, quoted};
 pub use error::QueryError;
 pub use functions::{AGGREGATES, SCALARS};
-pub use idioms::{idiom, in_double_quotes};
+pub use idioms::{hint, in_double_quotes};
 pub use limits::Limits;
 pub use sandbox::ALLOWED;
 pub use text::{computes, mentioned, place_of_name, returns_all_columns, tables_with_dots};

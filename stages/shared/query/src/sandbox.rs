@@ -1,7 +1,7 @@
 //! What a query may do: select, read the given tables, and call the listed functions.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -85,7 +85,7 @@ pub(crate) fn guard(
     let seen = Arc::new(Mutex::new(Seen::default()));
     let noted = Arc::clone(&seen);
     connection.authorizer(Some(move |context: rusqlite::hooks::AuthContext<'_>| {
-        let mut seen = noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = artifacts::lock(&noted);
         if let AuthAction::Read {
             table_name,
             column_name: "",

@@ -74,6 +74,13 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '$' || !c.is_ascii()
 }
 
+/// Returns whether a text goes on after a semicolon, so that it holds more than one query.
+pub(crate) fn has_several_statements(sql: &str) -> bool {
+    let tokens = tokens(sql);
+    let end = tokens.iter().position(|token| *token == Token::Sign(';'));
+    end.is_some_and(|end| tokens[end..].iter().any(|token| *token != Token::Sign(';')))
+}
+
 /// Returns the names in a query, in lower case: tables and columns, and also keywords. A table that
 /// is not in this set is not read.
 pub fn mentioned(sql: &str) -> BTreeSet<String> {

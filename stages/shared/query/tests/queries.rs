@@ -406,6 +406,10 @@ fn a_query_can_only_select_from_the_given_tables() {
         ),
         ("select 1; select 2", "a query must be a single statement"),
         (
+            "select 1; drop table x",
+            "a query must be a single statement",
+        ),
+        (
             "select ?",
             "a query cannot take parameters; write the value itself",
         ),

@@ -55,9 +55,7 @@ impl Completion {
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = serde_json::to_vec_pretty(self).expect("a completion always serializes");
-        bytes.push(b'\n');
-        bytes
+        artifacts::json::pretty(self)
     }
 
     /// Returns whether the cell ended ok, so that the result may be reused.

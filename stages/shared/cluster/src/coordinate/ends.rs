@@ -262,8 +262,7 @@ impl Cluster<'_> {
             }
         };
         let key = scheduler.map_or("pool", |scheduler| scheduler.key());
-        let mut document = serde_json::to_vec_pretty(ended).expect("a document always serializes");
-        document.push(b'\n');
+        let document = artifacts::json::pretty(ended);
         let status = match ended.state.as_str() {
             "TIMEOUT" | "DEADLINE" => CellStatus::Timeout,
             _ => CellStatus::Failed,

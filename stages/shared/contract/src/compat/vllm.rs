@@ -2,8 +2,8 @@
 //! of `vllm/benchmarks/lib/endpoint_request_func.py`.
 //!
 //! In vLLM an event with `choices` is a chunk even without text; the rows hold only events with
-//! text. Against a server that ends with an empty event, the tool itself has one more interval per
-//! request, and its end-to-end latency ends with that event.
+//! text, and the first and the last event with a token. Against a server that ends with an empty event, the tool itself has one
+//! more interval per request, and its end-to-end latency ends with that event.
 
 use super::figures::{Bounds, Described, List, around_all, ms};
 use crate::metrics::Timing;
@@ -18,7 +18,7 @@ impl Output {
     fn of(timing: &Timing<'_>) -> Self {
         let r = timing.request;
         Self {
-            ttft: ms(r.sent_ns, r.first_token_ns),
+            ttft: ms(r.sent_ns, r.first_silent_ns.or(r.first_token_ns)),
             latency: ms(r.sent_ns, r.last_token_ns),
             // Without a count and without a tokenizer, an answer counts as one token.
             tokens: r.output_tokens.filter(|n| *n > 0).unwrap_or(1),
@@ -121,12 +121,13 @@ fn distributions(list: &mut List, ok: &[&Timing<'_>], outputs: &[Output]) {
     for (name, formula, values) in [
         (
             "ttft",
-            "first_token_ns − sent_ns",
+            "first_silent_ns, or else first_token_ns, − sent_ns",
             Described::of(outputs.iter().filter_map(|o| o.ttft)),
         ),
         (
             "tpot",
-            "(last_token_ns − first_token_ns) ÷ (output_tokens − 1), of requests with more than one token",
+            "(last_token_ns − first_silent_ns, or else first_token_ns) ÷ (output_tokens − 1), of requests with more than \
+             one token",
             Described::of(outputs.iter().filter_map(Output::tpot)),
         ),
         (
