@@ -46,13 +46,14 @@ struct Known {
     records: BTreeSet<Digest>,
 }
 
-/// Returns the part of a record that reports read: the number of attempts, and the claims stated before. The rest of
-/// thousands of records is not kept.
+/// Returns the part of a record that reports read: the number of attempts, and the claims stated before, with their tests.
+/// The rest of thousands of records is not kept.
 fn what_is_read_of(record: &mut Json) -> Json {
     let attempts = record.get("attempts").and_then(Json::as_array);
     let attempts = vec![Json::Null; attempts.map_or(0, Vec::len)];
-    let claims = record.get_mut("claims").map_or(Json::Null, Json::take);
-    serde_json::json!({ "attempts": attempts, "claims": claims })
+    let mut part = |key: &str| record.get_mut(key).map_or(Json::Null, Json::take);
+    let (claims, tests) = (part("claims"), part("claim_tests"));
+    serde_json::json!({ "attempts": attempts, "claims": claims, "claim_tests": tests })
 }
 
 /// Why a lookup has no answer.

@@ -311,9 +311,13 @@ fn early_problems(
         let elsewhere = at.is_empty() || fit::a_definition_is_wrong(library);
         if takers.is_empty() {
             let problem = Problem::at_key(&route, format!("no engine has a setting `{name}`"));
-            let settings = engines.iter().flat_map(|e| e.settings.keys());
-            let problem = match nearest(name, settings.map(String::as_str)) {
-                Some(question) => problem.hint(question),
+            let names = engines.iter().flat_map(|e| e.settings.keys());
+            let hint = engines
+                .iter()
+                .find_map(|engine| engines::setting_meant(&engine.settings, name, value))
+                .or_else(|| nearest(name, names.map(String::as_str)));
+            let problem = match hint {
+                Some(hint) => problem.hint(hint),
                 None => problem,
             };
             if elsewhere {

@@ -30,7 +30,7 @@ pub use named::{FILES, files_named, not_in_key, texts_of};
 pub use package::{Package, PackageFile, Registry, Sha256, Unpack};
 pub use peers::{Peer, PeerArguments};
 pub use running::{Facts, Probe};
-pub use settings::{Setting, SettingType, resolve, stands_for_setting};
+pub use settings::{Setting, SettingType, resolve, setting_meant, stands_for_setting};
 pub use shipped::{collections, shipped};
 pub use variables::{
     chooses_version, prepare_environment, read_by_version_manager, set_for_version,

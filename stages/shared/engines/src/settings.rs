@@ -279,6 +279,26 @@ fn setting_like<'a>(
     ours.map(|(name, setting)| (name.as_str(), setting.help.as_deref()))
 }
 
+/// Returns what to write instead of a name that is not a setting but leads to one: an option of the engine, or the name that
+/// another engine has for its purpose.
+pub fn setting_meant(
+    settings: &BTreeMap<String, Setting>,
+    name: &str,
+    value: &Json,
+) -> Option<String> {
+    if let Some(ours) = setting_of_option(settings, name) {
+        let meant = meant_by_option(&settings[ours], name, value);
+        let meant = meant.map_or_else(|| ours.to_owned(), |value| format!("{ours}: {value}"));
+        return Some(format!(
+            "write `{meant}`: that is the setting for the engine's option `{name}`"
+        ));
+    }
+    setting_like(settings, name).map(|(ours, help)| match help {
+        Some(help) => format!("write `{ours}`: {help}"),
+        None => format!("write `{ours}`, which has the same purpose"),
+    })
+}
+
 /// Checks all settings and returns each with its given value or its default.
 ///
 /// # Errors
@@ -295,19 +315,8 @@ pub fn resolve(
     for (name, value) in given {
         let Some(setting) = settings.get(name) else {
             let problem = Problem::at_key(&[name], format!("the engine has no setting `{name}`"));
-            let hint = match setting_of_option(settings, name) {
-                Some(ours) => {
-                    let meant = meant_by_option(&settings[ours], name, value);
-                    let meant =
-                        meant.map_or_else(|| ours.to_owned(), |value| format!("{ours}: {value}"));
-                    format!("write `{meant}`: that is the setting for the engine's option `{name}`")
-                }
-                None => match setting_like(settings, name) {
-                    Some((ours, Some(help))) => format!("write `{ours}`: {help}"),
-                    Some((ours, None)) => format!("write `{ours}`, which has the same purpose"),
-                    None => remedy(name, "settings", settings.keys().map(String::as_str)),
-                },
-            };
+            let hint = setting_meant(settings, name, value)
+                .unwrap_or_else(|| remedy(name, "settings", settings.keys().map(String::as_str)));
             problems.push(problem.hint(hint));
             continue;
         };
