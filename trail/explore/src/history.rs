@@ -110,7 +110,10 @@ impl History {
         match series.judged {
             Judged::Changes(0) => format!("no change point at a level of 5 %{shared}"),
             Judged::Changes(n) => {
-                format!("{} at a level of 5 %{shared}", counted(n, "change point"))
+                format!(
+                    "{} at a level of 5 %{shared}: the software, the study, or a lasting state of the machine changed",
+                    counted(n, "change point")
+                )
             }
             Judged::TooFew(n) => {
                 let all = series.points.len();
