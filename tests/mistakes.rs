@@ -194,7 +194,7 @@ fn a_key_of_another_tool_gets_ours() {
         (more("Num_Prompts"), "hint: write `requests`\n"),
         (
             more("max_concurrency"),
-            "hint: write `arrival: {closed-loop: {clients: N}}`\n",
+            "hint: write `arrival: {closed-loop: {clients: N}}`; beside a rate, `max-in-flight: N`\n",
         ),
         (more("input_len"), "hint: it is a key of the workload: "),
         (more("depends_on"), "hint: write `needs: [STAGE]`\n"),

@@ -259,7 +259,7 @@ fn a_lock_names_every_package_by_its_sum_and_its_mistakes_have_a_line() {
     assert!(
         wrong
             .stderr
-            .contains("a file's SHA-256 differs from the one in the lock"),
+            .contains("a file's SHA-256 differs from the pinned one"),
         "{}",
         wrong.stderr
     );

@@ -68,10 +68,16 @@ impl<'a> Followed<'a> {
     fn follow(&mut self) {
         while let Some((stage, table)) = self.open.pop() {
             let definition = &tables(self.spec, stage)[table];
-            for_each_text(definition, &mut |text| self.add(text, Some(stage)));
-            if is_of_the_study(definition) {
+            // A query names its tables inside its text.
+            let is_name = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+            for_each_text(definition, &mut |text| {
+                for name in text.split(|c| !is_name(c)) {
+                    self.add(name, Some(stage));
+                }
+            });
+            if tests_for_the_study(definition) {
                 for (stage, table, definition) in every_table(self.spec) {
-                    if is_of_the_study(definition) {
+                    if tests_for_the_study(definition) {
                         self.add(&format!("{stage}.{table}"), None);
                     }
                 }
@@ -152,9 +158,12 @@ fn place_meant<'a>(
     }
 }
 
-/// Returns whether a table shares its level with all tests of the study.
-fn is_of_the_study(definition: &Json) -> bool {
-    definition["family"] == "study"
+/// Returns whether a table has tests that share their level with all tests of the study, as comparisons do unless they
+/// declare another family.
+fn tests_for_the_study(definition: &Json) -> bool {
+    let operator = definition["operator"].as_str().unwrap_or_default();
+    let family = definition["family"].as_str().unwrap_or("study");
+    operator.ends_with("comparison") && family == "study"
 }
 
 /// Calls a function with every text in a value.
@@ -182,7 +191,9 @@ mod tests {
                 "results": {"kind": "analyze", "needs": ["checks"], "settings": {"tables": {
                     "cells": {"operator": "cell-summary"},
                     "versus": {"operator": "paired-comparison", "from": "cells", "alpha": 0.05},
-                    "other": {"operator": "paired-comparison", "from": "cells", "family": "study"},
+                    "other": {"operator": "unpaired-comparison", "from": "cells"},
+                    "asked": {"operator": "sql", "query": "select * from versus where p < 1"},
+                    "drawn": {"operator": "aggregate", "from": "cells"},
                 }}},
             },
         })
@@ -212,16 +223,26 @@ mod tests {
         );
         assert_ne!(set("/stages/checks/settings/gates", json!([])), before);
         // A table that the claim does not rest on.
-        assert_eq!(set(&format!("{tables}/other/alpha"), json!(0.2)), before);
+        assert_eq!(set(&format!("{tables}/drawn/over"), json!(["rep"])), before);
         assert_eq!(set("/claims/a/says", json!("It is slower.")), before);
         // The number of tests of its family divides the level.
-        let shared = set(&format!("{tables}/versus/family"), json!("study"));
+        assert_ne!(
+            set(&format!("{tables}/other/columns"), json!(["x"])),
+            before
+        );
         let fewer = digest_after(|spec| {
             let tables = spec.pointer_mut(tables).unwrap();
-            tables["versus"]["family"] = json!("study");
             tables.as_object_mut().unwrap().remove("other");
         });
-        assert_ne!(shared, before);
-        assert_ne!(fewer, shared);
+        assert_ne!(fewer, before);
+        // A query names its table inside its text.
+        let asked = |alpha: f64| {
+            digest_after(|spec| {
+                spec["claims"]["a"]["rule"] =
+                    json!({"every": {"table": "results.asked", "that": "p < 1"}});
+                spec.pointer_mut(tables).unwrap()["versus"]["alpha"] = json!(alpha);
+            })
+        };
+        assert_ne!(asked(0.05), asked(0.2));
     }
 }

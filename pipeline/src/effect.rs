@@ -225,7 +225,7 @@ impl Permit {
             return Ok(());
         }
         Err(
-            Failure::failed("you have not consented to what this cell would start").hint(
+            Failure::failed("you have not consented to what this cell would start or send").hint(
                 "`benchtrail plan --commands` shows it; `benchtrail run --trust` consents to it",
             ),
         )

@@ -42,7 +42,10 @@ impl Span {
             Self::FirstTokenScheduled => (request.scheduled_ns, request.first_token_ns),
             Self::LastToken => (request.sent_ns, request.last_token_ns),
             Self::LastTokenScheduled => (request.scheduled_ns, request.last_token_ns),
-            Self::Decode => (request.first_token_ns, request.last_token_ns),
+            Self::Decode => (
+                request.decode().map(|(from, _)| from),
+                request.last_token_ns,
+            ),
         };
         Some(to? - from?)
     }

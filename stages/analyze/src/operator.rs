@@ -218,7 +218,7 @@ impl Draft<'_> {
 
     /// Reports that a parameter calls those values of a column better that are known to be worse.
     pub(crate) fn direction(&self, key: &str, better: Better, spec: &Spec) -> Vec<Problem> {
-        let direction = Better::of(&spec.name, spec.unit.as_deref());
+        let direction = Better::of_metric(&spec.name, spec.unit.as_deref());
         let wrong = direction.filter(|direction| *direction != better);
         let wrong = wrong.map(|direction| {
             let (worse, right) = (better.word(), direction.word());

@@ -46,9 +46,14 @@ fn wrong_in(table: &Planned, axes: &[KnownAxis], of_axes: &Keys) -> Vec<Problem>
     };
     let labels = compared.labels.iter().chain(&compared.left_out);
     let labels: Vec<String> = labels.map(ToString::to_string).collect();
+    // Labels that are numbers may be spelled in several ways.
+    let same = |one: &str, other: &str| match (one.parse::<f64>(), other.parse::<f64>()) {
+        (Ok(one), Ok(other)) => (one - other).abs() <= 0.0,
+        _ => one == other,
+    };
     let wrong = [("a", a), ("b", b)]
         .into_iter()
-        .filter(|(_, label)| !labels.contains(label));
+        .filter(|(_, label)| !labels.iter().any(|other| same(label, other)));
     let wrong = wrong.map(|(side, label)| {
         let message = format!("`{label}` is not a label of the axis `{axis}`");
         problem(side, message).hint(remedy(&label, &format!("labels of `{axis}`"), &labels))

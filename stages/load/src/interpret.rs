@@ -309,6 +309,9 @@ fn settle_tokens(answer: &mut Answer) {
         answer.silent.explain();
         return;
     }
+    if answer.usage_reasoning > Some(0) && answer.first_reasoning_ns.is_none() {
+        answer.silent.explain_head();
+    }
     let one_each = answer.silent.settle(answer.chunks.len(), total);
     for (i, chunk) in answer.chunks.iter_mut().enumerate() {
         // Tokens of events without text belong to the next chunk.

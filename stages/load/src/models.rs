@@ -95,7 +95,7 @@ fn names(body: &[u8], api_key: Option<&ApiKey>) -> Vec<String> {
         .iter()
         .filter_map(|model| Some(model["id"].as_str()?.to_owned()))
         .filter(|id| !id.trim().is_empty() && id.len() <= LONGEST_ID)
-        .filter(|id| api_key.is_none_or(|key| key.mask(id) == *id))
+        .filter(|id| api_key.is_none_or(|key| key.position_in(id).is_none()))
         .collect()
 }
 

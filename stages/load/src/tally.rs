@@ -7,8 +7,9 @@ use contract::{Chunk, Phase, Request, RequestStatus, TokenSource};
 use crate::pauses::Pauses;
 use crate::workload::Workload;
 
-/// The largest share of prompt tokens from a cache that needs no explanation. A chat template begins every prompt alike.
-const MOST_CACHED: f64 = 0.2;
+/// The largest share of prompt tokens from a cache that needs no explanation. A chat template begins every prompt alike, and
+/// may be longer than the rest.
+const MOST_CACHED: f64 = 0.9;
 
 /// Counts over a run's rows; memory does not grow with them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -150,7 +151,9 @@ impl Tally {
         self.hidden_reasoning += u64::from(row.status == RequestStatus::Ok && hidden);
         let is_ok = row.status == RequestStatus::Ok;
         self.silent += u64::from(is_ok && row.silent_events > Some(0));
+        let is_theirs = |source| matches!(source, TokenSource::Usage | TokenSource::Timings);
         let too_few = row.output_tokens.zip(row.chunks);
+        let too_few = too_few.filter(|_| row.tokens_source.is_some_and(is_theirs));
         let too_few = too_few.is_some_and(|(tokens, chunks)| chunks > tokens);
         self.too_few += u64::from(is_ok && too_few);
         let silent = is_ok && row.output_tokens != Some(0);
@@ -216,7 +219,9 @@ impl Tally {
     /// Returns the doubt about prompts that the server had seen before, for a workload whose prompts should share nothing but the
     /// beginning of a chat template.
     pub fn warm_cache(&self, workload: &Workload) -> Option<String> {
+        // Another seed would send the prompts of a file again.
         let shares = workload.prompts.shares_prefixes()
+            || workload.prompts.is_written()
             || workload.sessions.is_some()
             || workload.system.is_some();
         let share = self

@@ -61,25 +61,33 @@ pub(crate) fn wrong_in_claim(
 /// Reports what a title or a question of the experiment says of results. A sentence that asks says nothing.
 pub(crate) fn wrong_in_title(key: &str, text: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let mut start = 0;
-    for sentence in text.split_inclusive(['.', '?', '!']) {
-        let at = start;
-        start += sentence.len();
-        if asks(sentence) {
+    for sentence in sentences(text) {
+        // `2x H100` and `50 % load` are settings; `2x faster` is a result.
+        let compares = checked(sentence)
+            .iter()
+            .any(|(_, word)| FREE.contains(word));
+        if asks(sentence) || !compares {
             continue;
         }
         let effects = numerals(sentence).into_iter();
-        let effects = effects.filter(|numeral| numeral.is_effect(sentence));
-        let effects = effects.map(|numeral| numeral.range);
-        let words = checked(sentence).into_iter();
-        let words = words.filter(|(_, word)| FREE.contains(word));
-        for part in effects.chain(words.map(|(range, _)| range)) {
-            let part = at + part.start..at + part.end;
-            let message = format!("the {key} says `{}`, without a rule", &text[part]);
+        for effect in effects.filter(|numeral| numeral.is_effect(sentence)) {
+            let said = &sentence[effect.range];
+            let message = format!("the {key} says `{said}`, without a rule");
             problems.push(Problem::at(&[], message).hint(IN_TITLE));
         }
     }
     problems
+}
+
+/// Splits a text into sentences. A stop inside a number or a version does not end one.
+fn sentences(text: &str) -> impl Iterator<Item = &str> {
+    let ends = text
+        .match_indices(['.', '?', '!'])
+        .map(|(at, _)| at + 1)
+        .filter(|end| text[*end..].starts_with(char::is_whitespace));
+    let ends: Vec<usize> = ends.chain([text.len()]).collect();
+    let starts = std::iter::once(0).chain(ends.clone());
+    starts.zip(ends).map(|(start, end)| text[start..end].trim())
 }
 
 /// Whether a sentence asks, directly or not: `Whether a release is slower`.
@@ -88,7 +96,10 @@ fn asks(sentence: &str) -> bool {
         "how", "what", "when", "where", "whether", "which", "who", "why",
     ];
     let first = sentence.split_whitespace().next().unwrap_or_default();
-    sentence.ends_with('?') || ASKING.contains(&first.to_lowercase().as_str())
+    let asks_inside = ["whether ", "how much ", "how many "];
+    sentence.ends_with('?')
+        || ASKING.contains(&first.to_lowercase().as_str())
+        || asks_inside.iter().any(|words| sentence.contains(words))
 }
 
 /// The numbers and names that a sentence may contain.
@@ -117,6 +128,12 @@ impl Allowed {
                     allowed.add_settings(table, stages);
                 }
             }
+        }
+        // The settings of the load and of the server are facts of the study.
+        for stage in stages {
+            let numbers = stage.parameters.iter().flat_map(|p| allowed.numbers(p));
+            let numbers: Vec<f64> = numbers.collect();
+            allowed.counted.extend(numbers);
         }
         for axis in axes {
             let labels = || axis.labels.iter().chain(&axis.left_out);
@@ -189,7 +206,8 @@ impl Allowed {
         let is_share = |i: usize| {
             let pair = |i: usize| {
                 let (a, b) = (all.get(i)?, all.get(i + 1)?);
-                let of_each = says[a.range.end..b.range.start].contains(" of ");
+                let between = &says[a.range.end..b.range.start];
+                let of_each = [" of ", " in "].iter().any(|word| between.contains(word));
                 let share = a.value? / b.value?;
                 Some(of_each && has(&self.tested, share))
             };
@@ -199,7 +217,9 @@ impl Allowed {
             let is_number = numeral
                 .value
                 .is_some_and(|value| self.allows(value, numeral, says));
-            !(numeral.is_name(says) || is_number || is_named(&numeral.range) || is_share(*i))
+            let is_name = numeral.is_name(says) || is_part_of_name(says, &numeral.range);
+            let is_name = is_name && !numeral.is_effect(says);
+            !(is_name || is_number || is_named(&numeral.range) || is_share(*i))
         });
         wrong.map(|(_, numeral)| numeral.range.clone()).collect()
     }
@@ -208,7 +228,7 @@ impl Allowed {
         let is_tested = |value: f64| has(&self.tested, value);
         if numeral.is_percent(says) {
             let share = value / 100.0;
-            return [value, share, 1.0 + share, 1.0 - share]
+            return [value, share, 1.0 + share, 1.0 - share, share - 1.0]
                 .into_iter()
                 .any(is_tested);
         }
@@ -221,6 +241,19 @@ impl Allowed {
             || has(&self.counted, value)
             || (numeral.is_time(says) && times.into_iter().any(is_tested))
     }
+}
+
+/// Whether a number belongs to a name: it follows a capitalised word inside the sentence, as in `CUDA 12.4` and
+/// `Llama 3.1 8B`, or a unit of memory or parameters follows it, as in `24 GB` and `8B`.
+fn is_part_of_name(says: &str, range: &Range<usize>) -> bool {
+    let before = says[..range.start].trim_end();
+    let (earlier, word) = before.rsplit_once(' ').unwrap_or(("", before));
+    let follows_name = !earlier.is_empty()
+        && word.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit())
+        && word.ends_with(char::is_alphanumeric);
+    let after = says[range.end..].trim_start();
+    let unit = after.split(|c: char| !c.is_ascii_alphanumeric()).next();
+    follows_name || unit.is_some_and(|unit| ["B", "GB", "GiB", "TB", "bit"].contains(&unit))
 }
 
 /// Whether a number is one of several, apart from rounding.

@@ -214,7 +214,7 @@ pub(crate) fn planned<P: Serialize>(
         let level = statistics::significant_without_zeros(100.0 * alpha, 3);
         problems.push(problem.hint(match alpha < 1.0 {
             true => format!("write {error} for a level of {level} %"),
-            false => "write a number above 0 to 0.5".to_owned(),
+            false => "write a number above 0 and at most 0.5, such as 0.05".to_owned(),
         }));
     }
     if problems.is_empty() {

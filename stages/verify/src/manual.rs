@@ -224,7 +224,6 @@ fn every_number_of_a_gate_has_a_bound_below_and_every_share_one_above() {
             "share",
             "tolerance",
             "start",
-            "within",
             "nearer",
             "outside",
         ];

@@ -177,7 +177,9 @@ pub(crate) fn residuals(points: &[(f64, f64)]) -> Vec<f64> {
         .iter()
         .fold((0.0, 0.0), |(x, y), p| (x + p.0 / n, y + p.1 / n));
     let spread: f64 = points.iter().map(|p| (p.0 - x).powi(2)).sum();
-    let slope = if spread > 1e-6 * n && points.len() > 3 {
+    // Relative to the size of the coordinate, which may be a count or a rate.
+    let size: f64 = points.iter().map(|p| p.0.powi(2)).sum();
+    let slope = if spread > 1e-6 * size && points.len() > 3 {
         points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum::<f64>() / spread
     } else {
         0.0

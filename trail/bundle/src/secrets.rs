@@ -206,13 +206,8 @@ impl Scanner {
                     .map(|m| (m.start(), "user-name", "the name of this machine's user")),
             );
         }
-        // What is masked is the key in any of its forms.
-        for masked in self.keys.iter().map(|key| key.mask(text)) {
-            if masked != text {
-                let same = text.chars().zip(masked.chars()).take_while(|(a, b)| a == b);
-                let at = same.map(|(c, _)| c.len_utf8()).sum();
-                secrets.push((at, API_KEY, "the API key in a variable of the study"));
-            }
+        for at in self.keys.iter().filter_map(|key| key.position_in(text)) {
+            secrets.push((at, API_KEY, "the API key in a variable of the study"));
         }
         secrets
     }

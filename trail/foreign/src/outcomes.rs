@@ -20,12 +20,16 @@ struct Item<'a> {
     prose: &'a Prose,
     outcome: Outcome,
     number: &'a Quantity,
+    /// The other words of its name, such as `requests`.
+    nouns: Vec<String>,
 }
 
 #[rustfmt::skip]
 const GOOD: &[&str] = &["succeeded", "successful", "success", "successe", "passed", "completed", "ok"];
 #[rustfmt::skip]
-const BAD: &[&str] = &["failed", "failure", "failing", "error", "errored"];
+const BAD: &[&str] = &["failed", "failure", "failing"];
+const ALL: &[&str] = &["total", "sent", "all"];
+const RATE: &[&str] = &["rate", "ratio", "share"];
 
 /// Checks the lists of a document.
 pub(crate) fn check(document: &Document) -> Vec<Finding> {
@@ -56,7 +60,7 @@ fn read<'a>(document: &'a Document, list: &List) -> Option<Vec<Item<'a>>> {
             .trim_matches(['.', ' '])
             .is_empty();
         let rate = number.is_percent();
-        let outcome = match (has(&["total", "sent", "all"]), has(GOOD), has(BAD)) {
+        let outcome = match (has(ALL), has(GOOD), has(BAD)) {
             (true, false, false) if number.is_count() => Outcome::Total,
             (false, true, false) if number.is_count() => Outcome::Good,
             (false, false, true) if number.is_count() => Outcome::Bad,
@@ -65,6 +69,16 @@ fn read<'a>(document: &'a Document, list: &List) -> Option<Vec<Item<'a>>> {
             _ if number.is_count() => return None,
             _ => continue,
         };
+        let role = |word: &str| [ALL, GOOD, BAD].iter().any(|list| list.contains(&word));
+        let nouns = spoken.iter().map(|word| word.text.clone());
+        let mut nouns: Vec<String> = nouns.filter(|word| !role(word)).collect();
+        if rate {
+            nouns.retain(|word| !RATE.contains(&word.as_str()));
+            // `SLO success rate`
+            if !nouns.is_empty() {
+                continue;
+            }
+        }
         let again = items.iter().any(|item| item.outcome == outcome);
         if again || !plain || value.len() > 40 || spoken.len() > 3 {
             return None;
@@ -73,6 +87,7 @@ fn read<'a>(document: &'a Document, list: &List) -> Option<Vec<Item<'a>>> {
             prose,
             outcome,
             number,
+            nouns,
         });
     }
     Some(items)
@@ -85,6 +100,15 @@ fn judge(items: &[Item<'_>]) -> Option<Finding> {
         item(Outcome::Good)?,
         item(Outcome::Bad),
     );
+    // `Total time`, `Total suites` beside `Passed`
+    let counted = [Some(total), Some(good), bad];
+    if counted
+        .into_iter()
+        .flatten()
+        .any(|item| item.nouns != total.nouns)
+    {
+        return None;
+    }
     let (all, ok) = (total.number.value, good.number.value);
     let wrong = |at: &Item<'_>, message: String| {
         let place = at.prose.place(at.number.start);

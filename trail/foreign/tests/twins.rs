@@ -108,6 +108,13 @@ const TRUE: &[&str] = &[
     // Lists of other outcomes.
     "- Total: 800\n- Succeeded: 776\n- Failed: 20\n- Cancelled: 4\n", "- Total: 800\n- Succeeded: 700 (100 still run)\n- Failed: 0\n",
     "- Succeeded: 776\n- Failed: 24\n- Retried: 9\n", "- Total requests: 800\n- Succeeded after a retry: 42\n",
+    "- Total time: 300\n- Completed: 500\n- Failed: 2\n", "- All runs: 5\n- Successful requests: 4000\n",
+    "- Total suites: 12\n- Passed: 340\n", "- Total: 1000\n- Succeeded: 1000\n- Errors: 3 (retried)\n",
+    "- Total: 1000\n- Succeeded: 1000\n- Errors: 3\n", "- Total: 800\n- Completed: 800\n- Failed: 0\n- SLO success rate: 96.2%\n",
+    // Several steps, and changes against another system.
+    "Throughput doubles twice, from 100 tok/s to 400 tok/s.", "The price halves every year, from $1.00 to $0.25.",
+    "Each step doubles again, from 100 tok/s to 400 tok/s.", "It rose from 12 tok/s to 50 tok/s, a twofold gain over SGLang.",
+    "It rose from 12 to 50 tok/s, a twofold gain over SGLang.", "It rose from 12 tok/s to 50 tok/s, a twofold gain compared with SGLang.",
 ];
 
 /// True tables that resemble errors.
@@ -142,6 +149,25 @@ const TRUE_TABLES: &[&[&str]] = &[
     &["Rank | Team | Size (B)", "1 | a | 70", "2 | b | 8", "3 | c | 32", "4 | d | 3"],
     // Bold marks a row.
     &["Way | A | B | C | D", "a | 1 | 4 | 2 | **9**", "b | **3** | **6** | **5** | 8", "c | 2 | 5 | 4 | 7"],
+    // A third outcome.
+    &["Load | Succeeded | Failed | Cancelled", "1 | 990 | 10 | 0", "2 | 960 | 40 | 0", "4 | 811 | 180 | 9", "8 | 700 | 300 | 0", "16 | 420 | 580 | 0", "32 | 900 | 100 | 0"],
+    &["Host | Succeeded | Failed | Cancelled", "a | 990 | 10 | 0", "b | 960 | 40 | 0", "c | 811 | 180 | 9", "d | 700 | 300 | 0", "e | 420 | 580 | 0"],
+    // A run with early stops.
+    &["Clients | Requests | Output tokens | Total tokens", "1 | 100 | 25,600 | 76,800", "2 | 200 | 51,200 | 153,600", "4 | 400 | 102,300 | 307,100", "8 | 800 | 204,800 | 614,400", "16 | 1,600 | 409,600 | 1,228,800"],
+    &["Clients | Input tokens | Output tokens | Duration (s)", "1 | 51,200 | 25,600 | 11.0", "2 | 102,400 | 51,200 | 12.1", "4 | 204,800 | 102,300 | 14.2", "8 | 409,600 | 204,800 | 17.9", "16 | 819,200 | 409,600 | 25.0"],
+    // Rows with a remark.
+    &["Model | TPOT (ms) | tok/s", "3B | 5 | 200.0", "8B | 10 | 100.0", "7B (spec) | 12 | 93.3", "13B | 20 | 50.0", "34B | 40 | 25.0", "70B | 80 | 12.5"],
+    &["Nodes | Time (h) | Cost ($)", "2 | 2 | 0.058", "4 | 4 | 0.116", "6 | 6 | 0.174", "8 (spot) | 8 | 0.223", "16 | 16 | 0.464", "32 | 32 | 0.928"],
+    // Changes and sums of shares.
+    &["Cache | Hit rate change (%)", "a | 12", "b | 31", "c | 140", "d | 55"],
+    &["Build | Success rate vs baseline (%)", "a | 99", "b | 97", "c | 103", "d | 98"],
+    &["Build | Hit rate (% of base)", "a | 99", "b | 97", "c | 103", "d | 98"],
+    &["Load | GPU util (sum, %)", "1 | 60", "2 | 88", "4 | 97", "8 | 187"],
+    // Intervals of another column.
+    &["Arm | TTFT mean (ms) | CI of p50", "a | 412 | [401, 423]", "b | 455 | [407, 423]", "c | 390 | [380, 400]", "d | 395 | [380, 400]"],
+    &["Arm | Launches | 95% CI", "a | 30 | [28, 33]", "b | 50 | [37, 43]", "c | 30 | [29, 34]", "d | 30 | [29, 35]"],
+    // A winner within the noise.
+    &["Case | Otter (ms) | Stoat (ms) | Winner", "a | 14.0 | 18.0 | Otter", "b | 29.0 | 22.0 | Stoat", "c | 31.4 | 31.0 | Otter", "d | 55.0 | 47.0 | Stoat"],
 ];
 
 /// True sentences about the hosts.
@@ -199,6 +225,15 @@ fn an_unusual_document_without_an_error_is_not_reported() {
     let hosts = table(HOSTS);
     let mut texts: Vec<String> = TRUE.iter().map(|text| (*text).to_owned()).collect();
     texts.extend(TRUE_TABLES.iter().map(|lines| table(lines)));
+    let quantiles = table(&[
+        "Load | TTFT p50 (ms) | tok/s",
+        "1 | 41 | 310",
+        "2 | 52 | 590",
+        "4 | 59 | 1,010",
+        "8 | 66 | 1,490",
+    ]);
+    texts.push(format!("{quantiles}\nThe mean TTFT is 95 ms."));
+    texts.push(format!("{quantiles}\nThe mean TTFT is 45.5 ms."));
     texts.extend(
         TRUE_SENTENCES
             .iter()

@@ -338,9 +338,13 @@ impl<'a> Alternatives<'a, '_> {
         let (_, view) = takes("integer")
             .or_else(|| takes("number"))
             .or_else(nested)?;
-        let hint = number(node.text()?, fractions)?;
-        Some(match view.description() {
-            Some(text) => format!("{hint}; {}", first_sentence(text).to_lowercase()),
+        let text = node.text()?;
+        let hint = number(text, fractions)?;
+        // The unit that was written may be another one.
+        let has_unit =
+            text.starts_with(|c: char| c.is_ascii_digit()) && text.contains(char::is_alphabetic);
+        Some(match view.description().filter(|_| has_unit) {
+            Some(about) => format!("{hint} ({})", first_sentence(about)),
             None => hint,
         })
     }

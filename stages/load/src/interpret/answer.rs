@@ -263,13 +263,16 @@ impl Answer {
     /// Adds the content of an event.
     fn add(&mut self, reading: Reading, event: &Event, body: &Body) {
         let before = self.usage_output;
+        // Some servers send the usage in an event that has a choice, long after the answer has ended.
+        let has_ended = self.finish_reason.is_some();
         let more = reading
             .output_tokens
             .is_some_and(|count| count > before.unwrap_or(0));
         let ends = reading.finish_reason.is_some();
         // The first count in the event that ends an answer is the total, and tells nothing about this event.
-        let has_token = reading.tokens.is_some_and(|tokens| tokens > 0)
-            || (more && reading.step != Step::None && (before.is_some() || !ends));
+        let has_token = !has_ended
+            && (reading.tokens.is_some_and(|tokens| tokens > 0)
+                || (more && reading.step != Step::None && (before.is_some() || !ends)));
         // Tokens of events without text belong to the next chunk.
         let new = reading.tokens.map(|new| self.hidden + new);
         let tokens = new.or_else(|| reading.output_tokens.map(|count| count - self.chunked));
@@ -308,8 +311,10 @@ impl Answer {
             self.hidden += reading.tokens.unwrap_or(0);
             let (at_ns, _) = body.arrival(event.end);
             let chunks = self.chunks.len();
-            self.silent
-                .add(reading.step, (has_token, ends), at_ns, chunks);
+            if !has_ended {
+                self.silent
+                    .add(reading.step, (has_token, ends), at_ns, chunks);
+            }
             return;
         }
         self.hidden = 0;

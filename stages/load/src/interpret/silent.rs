@@ -78,6 +78,11 @@ impl Silent {
         self.runs.clear();
     }
 
+    /// Drops the events before the first text: the server counts the reasoning in them.
+    pub(super) fn explain_head(&mut self) {
+        self.runs.retain(|run| run.next > 0);
+    }
+
     /// Decides which of the events have tokens, for an answer of this many chunks and this many tokens, if they were counted.
     /// Returns whether each chunk and each of the events has one token.
     ///

@@ -27,10 +27,6 @@ pub(super) fn canonical(given: &Json, library: &dyn Library) -> Result<Json, Vec
         return import::canonical(import, given, library);
     }
     let mut problems = Vec::new();
-    let is_counted = settings.requests.or(settings.sessions).is_some();
-    let lasts = settings.arrival.as_ref();
-    let lasts = lasts.and_then(|arrival| arrival.lasts(is_counted));
-    settings.duration = settings.duration.or(lasts);
     let Some(arrival) = &mut settings.arrival else {
         return Err(vec![missing("arrival")]);
     };
@@ -38,6 +34,13 @@ pub(super) fn canonical(given: &Json, library: &dyn Library) -> Result<Json, Vec
         return Err(vec![missing("workload")]);
     };
     let workload = find_workload(workload, library);
+    let of_a_file = workload
+        .as_ref()
+        .is_ok_and(|workload| workload.prompts.is_written());
+    let is_counted = settings.requests.or(settings.sessions).is_some();
+    // A duration would drop requests that wait for a place, and more draws could need more prompts than a file has.
+    let is_counted = is_counted || of_a_file || settings.max_in_flight.is_some();
+    settings.duration = settings.duration.or(arrival.lasts(is_counted));
     if let Some((keys, message, hint)) = arrival.problem() {
         let keys = [&["arrival"], keys.as_slice()].concat();
         problems.push(Problem::at(&keys, message).hint(hint));

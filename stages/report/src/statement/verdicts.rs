@@ -142,7 +142,7 @@ fn refuse_worse(view: &View, row: usize, better: Better) -> Result<(), Miss> {
     let Some(metric) = text("metric") else {
         return Ok(());
     };
-    match Better::of(&metric, text("unit").as_deref()) {
+    match Better::of_metric(&metric, text("unit").as_deref()) {
         Some(declared) if declared != better => Err(Miss::Wrong(format!(
             "`not-worse` says `better: {}`, but {} values of `{metric}` are better; write `better: {}`",
             better.word(),

@@ -6,7 +6,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, add_call, count, insert, new_reasoning, new_text, not_text};
+use super::{
+    Generation, Reading, Step, add_call, count, insert, new_reasoning, new_text, not_text,
+};
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = Map::new();
@@ -41,6 +43,7 @@ pub(super) fn read(event: &Value) -> Reading {
     match event["type"].as_str() {
         Some("response.output_text.delta") => Reading {
             text: new_text(event["delta"].as_str()),
+            step: Step::Part,
             wrong: not_text(event, &["delta"]),
             ..Reading::default()
         },

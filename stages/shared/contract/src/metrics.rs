@@ -323,15 +323,20 @@ impl Request {
 impl Request {
     /// Returns the time per output token after the first chunk, ms; `None` if no token came after it.
     pub fn tpot_ms(&self) -> Option<f64> {
-        let (from, after) = after_first([
+        let (from, after) = self.decode()?;
+        Some(ms(self.last_token_ns? - from) / after as f64)
+    }
+
+    /// Returns when the tokens after the first chunk begin, ns, and how many they are; `None` if there are none.
+    pub fn decode(&self) -> Option<(i64, i64)> {
+        after_first([
             self.first_token_ns,
             self.first_silent_ns,
             self.output_tokens,
             self.first_chunk_tokens,
             self.reasoning_tokens,
             self.first_reasoning_ns,
-        ])?;
-        Some(ms(self.last_token_ns? - from) / after as f64)
+        ])
     }
 }
 

@@ -63,6 +63,23 @@ crate::words! {
 }
 
 impl Better {
+    /// Returns which values of a metric of the load generator are better, by its name. Of any other column, such as one that a
+    /// query computed, only its author knows it: `None`.
+    pub fn of_metric(column: &str, unit: Option<&str>) -> Option<Self> {
+        const METRICS: [&str; 8] = [
+            "ttft",
+            "tpot",
+            "itl",
+            "icl",
+            "e2e",
+            "output_throughput",
+            "request_throughput",
+            "ok_rate",
+        ];
+        let is_metric = METRICS.iter().any(|name| column.starts_with(name));
+        Self::of(column, unit).filter(|_| is_metric)
+    }
+
     /// Returns which values of a column are better, by its unit. Shares and ratios are recognized by name, and so is a
     /// spread, of which less is better, also of a rate. Returns `None` if none of these applies.
     pub fn of(column: &str, unit: Option<&str>) -> Option<Self> {

@@ -420,7 +420,8 @@ impl Engine {
         let url = url.trim_end_matches('/');
         let mut bases = ends
             .chain([path.len()])
-            .filter_map(|end| url.strip_suffix(&path[..end]));
+            .filter_map(|end| url.strip_suffix(&path[..end]))
+            .filter(|base| !base.ends_with('/'));
         Some((bases.next()?, path))
     }
 

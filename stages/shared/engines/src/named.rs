@@ -24,7 +24,9 @@ const WRITTEN: [&str; 2] = ["log", "pid"];
 /// `NAME=PATH` between commas or semicolons. An engine starts in a new folder, so a relative path names no file.
 pub fn files_named<'a>(texts: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, Json> {
     let paths = texts.into_iter().flat_map(|text| {
-        let items = text.split([',', ';']);
+        // The variables of loaders and search paths separate by colons.
+        let colons = if text.starts_with('/') { ':' } else { ';' };
+        let items = text.split([',', ';', colons]);
         let values =
             items.flat_map(|item| [item, item.split_once('=').map_or("", |(_, value)| value)]);
         std::iter::once(text).chain(values)

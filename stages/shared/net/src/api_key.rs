@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::secrets::{SHORTEST, replace};
+use crate::secrets::{SHORTEST, find, replace};
 
 /// An API key. It cannot be printed; [`ApiKey::mask`] removes it from what servers send back.
 #[derive(Clone, PartialEq, Eq)]
@@ -23,6 +23,9 @@ const TAKEN: [&str; 8] = [
     "transfer-encoding",
     "user-agent",
 ];
+
+/// A shorter key is probably a word and no secret.
+const LEAST_OF_A_SECRET: usize = 12;
 
 /// The text that replaces a key.
 const MASK: &str = "[API key]";
@@ -104,6 +107,14 @@ impl ApiKey {
     /// Returns the key itself and the name of its own header, for a process of our own that sends it.
     pub fn reveal(&self) -> (String, Option<String>) {
         (self.key.clone(), self.header.clone())
+    }
+
+    /// Returns where a text contains the whole key, as a byte offset. `None` for a key of fewer than 12 bytes: users of local
+    /// servers write words such as `ollama` in place of a key, and these occur in many texts.
+    pub fn position_in(&self, text: &str) -> Option<usize> {
+        let at = find(text.as_bytes(), 0, self.key.as_bytes());
+        at.filter(|_| self.key.len() >= LEAST_OF_A_SECRET)
+            .map(|(start, _)| start)
     }
 
     /// Replaces the key in a text, because servers repeat a wrong key in their errors and logs. Mask only what is stored or

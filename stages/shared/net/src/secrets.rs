@@ -95,7 +95,7 @@ impl fmt::Debug for Secrets {
 
 /// Finds a secret in a text from a position on: as it is, or with characters of it escaped for JSON, for URLs or for HTML.
 /// Returns its first and its last position, half-open.
-fn find(text: &[u8], from: usize, secret: &[u8]) -> Option<(usize, usize)> {
+pub(crate) fn find(text: &[u8], from: usize, secret: &[u8]) -> Option<(usize, usize)> {
     let first = *secret.first()?;
     let may_begin = |byte: u8| byte == first || matches!(byte, b'\\' | b'%' | b'&');
     (from..text.len())

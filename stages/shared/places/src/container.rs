@@ -513,8 +513,8 @@ mod tests {
             program: "sh".into(),
             arguments: vec!["-c".into()],
         };
-        let long = Duration::from_secs(600);
-        let said = runtime.ask(&["sleep 30 & echo yes"], long, &|| true);
+        let long = Duration::from_secs(20);
+        let said = runtime.ask(&["sleep 60 & echo yes"], long, &|| true);
         assert_eq!(said.expect("an answer"), "yes\n");
         let stopped = runtime.ask(&["sleep 600"], long, &|| false);
         assert!(

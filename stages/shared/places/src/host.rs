@@ -289,7 +289,7 @@ fn pack(folder: &Path, files: &[PathBuf], to: impl Write) -> io::Result<()> {
 fn unpacked_to(target: &str) -> String {
     format!(
         "t=$(mktemp -d {target}.XXXXXX) && {{ tar -x -o -f - -C \"$t\" && rm \"$t/{COMPLETE}\" && chmod 755 \"$t\" && \
-         mv -T \"$t\" {target} || {{ rm -rf \"$t\"; exit 1; }}; }}"
+         {{ mv -T \"$t\" {target} || {{ rm -rf \"$t\"; test -d {target}; }}; }} || {{ rm -rf \"$t\"; exit 1; }}; }}"
     )
 }
 

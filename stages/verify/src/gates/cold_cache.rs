@@ -160,6 +160,9 @@ fn by_share(cell: &Cell<'_>, reported: &[&Request], most: f64, expected: String)
         .fold((0.0, 0.0), |sum, (cached, all)| {
             (sum.0 + cached as f64, sum.1 + all as f64)
         });
+    if all <= 0.0 {
+        return Assessment::not_judged("no prompt has both counts", expected);
+    }
     // The texts are large, and only needed if there is something to explain.
     if cached <= most * all {
         let observed = match cached == 0.0 {

@@ -274,10 +274,10 @@ fn of_bandwidth(
     let (bandwidth, bytes) = (hardware.bandwidth_gb_per_s?, model.weights_bytes?);
     let height = bandwidth * f64::from(parameters.devices) * f64::from(parameters.tokens_per_pass);
     let decode = |r: &&Request| {
-        let after = r.tokens_after_first_chunk()?;
+        let (from, after) = r.decode()?;
         // The stamps of an answer in one piece do not show how long generation took, but it took less than the time
         // since the request.
-        let from = [r.first_token_ns?, r.sent_ns?];
+        let from = [from, r.sent_ns?];
         let from = from
             .into_iter()
             .find(|from| *from < r.last_token_ns.unwrap_or(0))?;

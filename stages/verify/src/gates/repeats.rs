@@ -25,7 +25,7 @@ pub(crate) struct Parameters {
     /// The share by which the median end-to-end latencies of the cells at one coordinate may
     /// differ: largest ÷ smallest − 1. Not judged by default.
     #[serde(default)]
-    #[schemars(range(min = 0, max = 1))]
+    #[schemars(range(min = 0))]
     within: Option<f64>,
 }
 

@@ -223,7 +223,7 @@ fn multiple(_: &Scope<'_>, numbers: &[Quantity], said: &Captures<'_>) -> Option<
     #[rustfmt::skip]
     let verbs = [
         "when", "as", "by", "going", "moving", "if", "while", "after", "on", "and", "with", "over", "than", "since", "but",
-        "to", "at", "using",
+        "to", "at", "using", "twice", "again", "every", "each", "per",
     ];
     let other = words(&said[4])
         .iter()

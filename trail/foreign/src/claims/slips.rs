@@ -191,6 +191,9 @@ fn misstated(
     if yields.iter().any(yielded) {
         return None;
     }
+    if whole && saying.has(&["mean"]) {
+        yields.retain(|own| !own.cells.iter().any(|fact| is_quantile(facts, fact)));
+    }
     // `1,412 tok/s, up from 1,142 tok/s`: another number states the cell.
     let restated = |own: &Yield<'_>| match own.cells.as_slice() {
         [cell] => !relative(number) && saying.others(number).any(|n| states(n, cell)),
@@ -240,6 +243,22 @@ fn misstated(
     })
 }
 
+/// Whether a fact is that of a quantile, of which a mean tells nothing: `TTFT p50 (ms)`.
+fn is_quantile(facts: &Facts<'_>, fact: &Fact) -> bool {
+    let quantile = |word: &String| {
+        let rank = word.strip_prefix('p').filter(|rank| !rank.is_empty());
+        rank.is_some_and(|rank| rank.chars().all(|c| c.is_ascii_digit() || c == '.'))
+            || matches!(word.as_str(), "median" | "percentile" | "quantile")
+    };
+    let column = facts.across.zip(facts.column(fact));
+    let own = column.map(|(across, at)| &facts.axes[across].values[at].words);
+    facts
+        .metric
+        .iter()
+        .chain(own.into_iter().flatten())
+        .any(quantile)
+}
+
 /// A mean of all rows that is beyond the smallest or the largest of them. Every word of the sentence must be known.
 fn no_mean(
     saying: &Saying<'_>,
@@ -248,7 +267,8 @@ fn no_mean(
     mentions: &[Mention],
     whole: bool,
 ) -> Option<Contradiction> {
-    let (_, column) = cells(saying, number, facts, mentions);
+    let (_, mut column) = cells(saying, number, facts, mentions);
+    column.retain(|fact| !is_quantile(facts, fact));
     let asks =
         whole && saying.has(&["mean"]) && !saying.has(&["sum", "total", "together", "combined"]);
     if !asks || relative(number) || number.rough || column.len() < 3 || saying.numbers.len() > 1 {

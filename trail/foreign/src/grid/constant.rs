@@ -15,7 +15,7 @@ enum Form {
     Inverse,
     /// `k − a`
     Rest,
-    /// `a + k × b`
+    /// `a + k × b`, all of one unit
     Line,
     /// `k × a / b`
     Rate,
@@ -85,7 +85,7 @@ pub(super) fn constants(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
                 } else {
                     &[Line, Rate]
                 };
-                for form in forms {
+                for form in forms.iter().filter(|form| applies(grid, **form, result, a)) {
                     findings.extend(broken(grid, *form, result, (a, b), findings));
                 }
             }
@@ -100,7 +100,9 @@ fn broken(
     (a, b): (usize, usize),
     findings: &[Finding],
 ) -> Option<Finding> {
+    // `8 (spot)`: a row with a remark was measured another way.
     let ranges: Vec<Range> = (0..grid.labels.len())
+        .filter(|row| !grid.labels[*row].contains(['(', '[']))
         .filter_map(|row| range(grid, form, row, [result, a, b]))
         .collect();
     let (low, high, row) = all_but_one(&ranges)?;
@@ -178,6 +180,15 @@ fn broken(
     Some(grid.finding(Rule::Relation, at, message, name(result), evidence))
 }
 
+/// Whether a form may hold of a table. Where a further column counts things, the rest is what that column counts.
+fn applies(grid: &Grid<'_>, form: Form, result: usize, a: usize) -> bool {
+    // A first column of numbers labels the rows.
+    let label = |column: usize| grid.upright && grid.numeric[column] == 0;
+    let further = |column: &usize| ![result, a].contains(column) && !label(*column);
+    let counts = |column: usize| grid.whole[column];
+    !matches!(form, Form::Rest) || !(0..grid.names.len()).filter(further).any(counts)
+}
+
 /// The possible constants of a row, within the rounding of its numbers.
 fn range(grid: &Grid<'_>, form: Form, row: usize, columns: [usize; 3]) -> Option<Range> {
     let rounded = |column: usize| {
@@ -187,6 +198,11 @@ fn range(grid: &Grid<'_>, form: Form, row: usize, columns: [usize; 3]) -> Option
     };
     let [v, a, b] = columns.map(rounded);
     let (v, a, b) = (v?, a?, b?);
+    let alike = |n: &Quantity| !n.unit.is_empty() && n.measure().0 == v.measure().0;
+    let is_line = matches!(form, Form::Line);
+    if is_line && !(alike(&a) && alike(&b)) {
+        return None;
+    }
     let at = |end: f64| {
         let b = b.value + end * b.half;
         spread(&v, &a, |v, a| form.constant(v, a, b))
@@ -201,7 +217,8 @@ fn range(grid: &Grid<'_>, form: Form, row: usize, columns: [usize; 3]) -> Option
         let (least, most) = at(end);
         (low, high) = (low.min(least), high.max(most));
     }
-    (low.is_finite() && high.is_finite() && low * high > 0.0).then_some(Range { row, low, high })
+    let signed = low * high > 0.0 && (!is_line || low > 0.0);
+    (low.is_finite() && high.is_finite() && signed).then_some(Range { row, low, high })
 }
 
 /// The range that all rows but one share, and that row; `None` if all share one, or more than one is off.

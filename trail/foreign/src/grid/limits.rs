@@ -24,13 +24,21 @@ const SHARES: &[&[&[&str]]] = &[
     &[&["gpu"], &["util", "utilization", "utilisation"]],
 ];
 
+/// Words by which a header with those of a share names a change, a ratio of two shares, or a sum of several.
+#[rustfmt::skip]
+const NO_SHARE: &[&str] = &[
+    "change", "changed", "vs", "versu", "versus", "base", "baseline", "sum", "summed", "total", "relative", "gain", "delta",
+    "δ", "difference", "diff", "improvement", "growth", "normalized", "normalised", "than", "over", "against", "compared",
+];
+
 /// Whether a header names a share that is at most 100 %.
 fn is_share(header: &str) -> bool {
     let spoken = words(header);
     let has = |list: &&&[&str]| spoken.iter().any(|word| list.contains(&word.text.as_str()));
-    SHARES
-        .iter()
-        .any(|groups| groups.iter().all(|group| has(&group)))
+    !has(&&NO_SHARE)
+        && SHARES
+            .iter()
+            .any(|groups| groups.iter().all(|group| has(&group)))
 }
 
 /// Checks numbers that others of their row bound, and shares above 100 %. Where more than one row is so, the words mean
@@ -94,6 +102,26 @@ fn only_one(grid: &Grid<'_>, wrong: impl Fn(usize) -> Option<bool>) -> Option<us
     }
 }
 
+/// Whether a column may be the estimate of an interval: it has all words of the interval's header, unit included, or is
+/// the mean beside a plain `95% CI`.
+fn is_estimate(table: &Table, column: usize, interval: usize) -> bool {
+    let name = words(table.name(column));
+    let has = |word: &str| name.iter().any(|own| own.text == word);
+    #[rustfmt::skip]
+    let plain = ["ci", "interval", "confidence", "credible", "bootstrap", "of", "the", "90", "95", "99"];
+    let header = words(table.name(interval));
+    let named = header.iter().map(|word| word.text.as_str());
+    let named: Vec<&str> = named.filter(|word| !plain.contains(word)).collect();
+    let mean = ["mean", "average", "avg", "estimate"]
+        .iter()
+        .any(|word| has(word));
+    if named.is_empty() {
+        mean
+    } else {
+        named.iter().all(|word| has(word))
+    }
+}
+
 /// Checks confidence intervals: the low end comes first, and the estimate to their left lies within, as in all other
 /// rows.
 pub(super) fn intervals(table: &Table, findings: &mut Vec<Finding>) {
@@ -126,7 +154,8 @@ pub(super) fn intervals(table: &Table, findings: &mut Vec<Finding>) {
             findings.push(finding(*row, "the low end is above the high end", &[]));
             continue;
         }
-        let Some(estimate) = (0..column).rev().find(|c| table.is_numeric(*c)) else {
+        let estimate = (0..column).rev().find(|c| table.is_numeric(*c));
+        let Some(estimate) = estimate.filter(|c| is_estimate(table, *c, column)) else {
             continue;
         };
         let outside = |row: &usize| {
@@ -182,8 +211,9 @@ pub(super) fn winners(table: &Table, findings: &mut Vec<Finding>) {
                 rivals.map(|side| table.plain(row, side.0)).collect();
             let rivals = rivals.filter(|rivals| !rivals.is_empty())?;
             Some(rivals.iter().any(|rival| match more {
-                true => rival.value - rival.half > own.value + own.half,
-                false => rival.value + rival.half < own.value - own.half,
+                // Within 2 % both may be called the best.
+                true => rival.value - rival.half > 1.02 * (own.value + own.half),
+                false => 1.02 * (rival.value + rival.half) < own.value - own.half,
             }))
         };
         let judged: Vec<(usize, bool)> = (0..table.rows.len())
