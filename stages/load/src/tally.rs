@@ -348,13 +348,13 @@ mod tests {
         };
         let words = workload(serde_json::json!({"words": {"length": 4}}));
         let prefix = workload(serde_json::json!({"shared-prefix": {"prefix": 4, "suffix": 4}}));
-        let warm = Tally::of(&[row(0, Some(10)), row(1, Some(90)), row(2, None)], &[]);
+        let warm = Tally::of(&[row(0, Some(94)), row(1, Some(98)), row(2, None)], &[]);
         assert_eq!(
             (warm.cached, warm.cached_share()),
-            (Some((100, 200)), Some(0.5))
+            (Some((192, 200)), Some(0.96))
         );
         let doubt = warm.warm_cache(&words).unwrap();
-        assert!(doubt.starts_with("50 % of the prompt tokens"), "{doubt}");
+        assert!(doubt.starts_with("96 % of the prompt tokens"), "{doubt}");
         assert_eq!(warm.warm_cache(&prefix), None);
         let cold = Tally::of(&[row(0, Some(10))], &[]);
         assert_eq!(cold.warm_cache(&words), None);
