@@ -42,7 +42,7 @@ fn digest(value: &Json) -> Digest {
 /// A table of a stage.
 type Place<'a> = (&'a str, &'a str);
 
-/// The tables and stages that a claim rests on, as far as they were followed.
+/// The tables and stages that a claim rests on, collected so far.
 struct Followed<'a> {
     spec: &'a Json,
     places: BTreeSet<Place<'a>>,

@@ -310,7 +310,7 @@ pub fn unread(name: &str, path: &Path, error: &io::Error) -> Unusable {
     let hint = if path.is_dir() {
         within(name, path)
     } else if error.kind() == ErrorKind::Other {
-        // It is no regular file, or too large.
+        // It is not a regular file, or it is too large.
         "name another file".to_owned()
     } else if error.kind() != ErrorKind::NotFound {
         "make the file readable".to_owned()

@@ -286,7 +286,7 @@ fn levels_as_before(studies: &[LoadStudy], folder: &Path) -> Result<Levels, Stop
         (None, None, [one]) => Ok(Levels::As(one.stage["arrival"].clone())),
         (None, None, _) => {
             let message = format!(
-                "the levels of {} are no clients and no Poisson rates",
+                "the levels of {} are neither clients nor Poisson rates",
                 folder.display()
             );
             Err(Stop::usage(message)

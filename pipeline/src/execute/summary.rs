@@ -152,7 +152,7 @@ pub(super) fn study_of(session: &mut Session<'_>) -> Study {
 enum Reader {
     /// The user of a run, who sees every stage.
     User,
-    /// A stage that sees the study. Such stages are no part of it.
+    /// A stage that sees the study. The study does not include such stages.
     Study,
 }
 

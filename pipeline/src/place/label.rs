@@ -133,7 +133,7 @@ pub enum LabelKey {
     Bool(bool),
     /// A whole number.
     Whole(i64),
-    /// The bits of a double that is no whole number, or too large for one.
+    /// The bits of a double that is not a whole number, or too large for one.
     Number(u64),
     /// Text.
     Text(String),

@@ -167,7 +167,7 @@ pub trait Library {
     fn axes(&self) -> Vec<String> {
         Vec::new()
     }
-    /// Returns the title and the question of the experiment, as far as it has them, each behind its key.
+    /// Returns the title and the question of the experiment, each behind its key, if it has them.
     fn texts(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }

@@ -129,7 +129,7 @@ pub(crate) struct Scanner {
 /// The rule of [`RULES`] that switches off the search for the API keys of the study, too.
 const API_KEY: &str = "api-key";
 
-/// Returns the API keys in the variables that a study names with `api-key-env`, as far as they are set now.
+/// Returns the API keys in the variables that a study names with `api-key-env`, if they are set now.
 pub fn keys_named(experiment: &Experiment) -> Vec<ApiKey> {
     fn visit<'a>(value: &'a Json, variables: &mut BTreeSet<&'a str>) {
         match value {

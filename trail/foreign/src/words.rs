@@ -99,7 +99,7 @@ fn is_short(word: &str) -> bool {
 }
 
 /// Whether a sentence may begin with a text: with a capital, a digit, an opening mark, or a name such as `vLLM` or
-/// `llama.cpp`. Another word in lower case begins one only after a word that is no abbreviation.
+/// `llama.cpp`. Another word in lower case begins one only after a word that is not an abbreviation.
 fn begins(text: &str, before: &str) -> bool {
     let Some(first) = text.chars().next() else {
         return false;

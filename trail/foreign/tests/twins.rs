@@ -120,7 +120,7 @@ const TRUE: &[&str] = &[
 /// True tables that resemble errors.
 #[rustfmt::skip]
 const TRUE_TABLES: &[&[&str]] = &[
-    // Totals that are no sums.
+    // Totals that are not sums.
     &["Host | Jobs | Mean wait (ms)", "a | 200 | 30", "b | 600 | 50", "Total | 800 | 45"],
     &["Host | Jobs | p95 (ms)", "a | 200 | 30", "b | 600 | 50", "Total | 800 | 48"],
     &["Shard | Rows | Wall time (s)", "a | 200 | 31", "b | 600 | 55", "Total | 800 | 61"],

@@ -376,7 +376,7 @@ fn tokens_without_text_before_the_first_text_do_not_shorten_tpot() {
     assert_eq!(answer.row.first_chunk_tokens, Some(11));
     // Several tokens in an event: nobody can tell how many there are before the first text.
     assert_eq!(spans(&events(39)), (11, 20, Some(190.0 / 38.0), Some(10)));
-    // The role of the message is no token.
+    // The role of the message is not a token.
     let chunk = |delta: Value| json!({"choices": [{"delta": delta}]});
     let mut chat = vec![chunk(json!({"role": "assistant", "content": ""}))];
     chat.extend((0..10).map(|_| chunk(json!({"content": ""}))));

@@ -68,7 +68,7 @@ pub(crate) fn check(markdown: &str, spans: &[TracedSpan], literals: &[Literal]) 
     let declared = occurrences(markdown, literals);
     let mut outcome = Outcome::default();
     let mut used = vec![false; declared.len()];
-    // The word for null is written by hand, so it is no value.
+    // The word for null is written by hand, so it does not come from the data.
     let values = spans.iter().filter(|s| s.entry.value != Scalar::Null);
     let values: Vec<&TracedSpan> = values.collect();
     for lexeme in lexemes(markdown) {

@@ -102,7 +102,7 @@ fn idiom(sql: &str, error: &QueryError) -> Option<String> {
     }
 }
 
-/// Returns what to write instead of what is wrong in a query, as far as the query itself tells it. Which tables and columns
+/// Returns what to write instead of what is wrong in a query, if the query itself shows it. Which tables and columns
 /// there are is for the caller to say.
 pub fn hint(sql: &str, error: &QueryError) -> Option<String> {
     let similar = |name: &str| remedy(name, "functions", QueryError::functions());

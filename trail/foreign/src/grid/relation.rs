@@ -209,7 +209,7 @@ pub(super) fn agrees_otherwise(grid: &Grid<'_>, result: usize, row: usize) -> bo
     best.is_some_and(|best| best.holds >= 4) && explained.contains(&row)
 }
 
-/// Whether a row sums up or averages others, and its number lies among theirs: a mean of ratios is no ratio of means.
+/// Whether a row sums up or averages others, and its number lies among theirs: a mean of ratios differs from the ratio of means.
 fn is_aggregate(grid: &Grid<'_>, row: usize, column: usize) -> bool {
     let names = words(&grid.labels[row]);
     #[rustfmt::skip]

@@ -19,7 +19,7 @@ pub(super) fn sums(label: &str) -> Option<bool> {
     }
 }
 
-/// Words of columns whose total is no sum: a total latency is a mean, and stages overlap in a total time.
+/// Words of columns whose total need not be their sum: a total latency is a mean, and stages overlap in a total time.
 #[rustfmt::skip]
 const AVERAGED: &[&str] = &[
     "mean", "average", "avg", "latency", "ttft", "tpot", "itl", "e2e", "time", "wall", "duration", "delay", "rate",
