@@ -124,8 +124,13 @@ impl Allowed {
     /// counts.
     fn of(rule: &Rule, stages: &[KnownStage], axes: &[KnownAxis]) -> Self {
         let mut allowed = Self::default();
-        let in_rule = allowed.numbers(&serde_json::to_value(rule).unwrap_or_default());
+        let mut tested = serde_json::to_value(rule).unwrap_or_default();
+        let mut chosen = Vec::new();
+        take_choices(&mut tested, &mut chosen);
+        let in_rule = allowed.numbers(&tested);
         allowed.tested.extend(in_rule);
+        let in_choices = allowed.numbers(&Json::Array(chosen));
+        allowed.counted.extend(in_choices);
         let mut rules = vec![rule];
         while let Some(rule) = rules.pop() {
             match rule {
@@ -263,6 +268,25 @@ fn is_part_of_name(says: &str, range: &Range<usize>) -> bool {
     follows_name || unit.is_some_and(|unit| ["B", "GB", "GiB", "TB", "bit"].contains(&unit))
 }
 
+/// Takes out the parts of a rule that choose rows or count them. Their numbers are not effects: `where: {clients: 4}` does not
+/// test `4x`.
+fn take_choices(rule: &mut Json, chosen: &mut Vec<Json>) {
+    match rule {
+        Json::Object(fields) => {
+            chosen.extend(
+                ["where", "count"]
+                    .iter()
+                    .filter_map(|key| fields.remove(*key)),
+            );
+            fields
+                .values_mut()
+                .for_each(|value| take_choices(value, chosen));
+        }
+        Json::Array(items) => items.iter_mut().for_each(|item| take_choices(item, chosen)),
+        _ => {}
+    }
+}
+
 /// Whether a number is one of several, apart from rounding.
 fn has(numbers: &[f64], value: f64) -> bool {
     let same = |number: &f64| (number - value).abs() <= 1e-9 * value.abs().max(number.abs());
@@ -340,6 +364,8 @@ mod tests {
     fn a_claim_says_only_numbers_of_its_rule_and_labels() {
         let table = "results.comparison";
         let different = json!({"different": {"table": table, "side": "greater"}});
+        let of_four =
+            json!({"different": {"table": table, "where": {"clients": 4}, "side": "greater"}});
         let exactly =
             json!({"exactly": {"table": table, "that": "verdict = 'different'", "count": 3}});
         let bound = json!({"every": {"table": table, "that": "e2e_latency_ms_p90 < 700"}});
@@ -357,6 +383,8 @@ mod tests {
                 &["4x"],
             ),
             ("Two clients are twice as fast.", &different, &["twice"]),
+            ("Four clients deliver 4x as much.", &of_four, &["4x"]),
+            ("Four clients deliver more.", &of_four, &none),
             (
                 "Four clients deliver more than one, on an A100 with vLLM 0.10.2.",
                 &different,

@@ -51,15 +51,18 @@ pub(crate) fn describe(
 
 /// Returns what identifies the files of this machine that the settings name.
 fn files(environment: &Environment, settings: &BTreeMap<String, Json>) -> BTreeMap<String, Json> {
-    // There, a path names another file.
-    let elsewhere = ["reached", "image"];
-    match elsewhere
-        .iter()
-        .any(|facet| environment.facets.contains_key(*facet))
-    {
-        true => BTreeMap::new(),
-        false => files_named(settings.values().flat_map(texts_of)),
+    match reads_files_here(environment) {
+        true => files_named(settings.values().flat_map(texts_of)),
+        false => BTreeMap::new(),
     }
+}
+
+/// Returns whether a path that the engine gets names a file of this machine. In a container and on another host, it names
+/// another file.
+pub(crate) fn reads_files_here(environment: &Environment) -> bool {
+    let elsewhere = ["reached", "image"];
+    let facets = &environment.facets;
+    !elsewhere.iter().any(|facet| facets.contains_key(*facet))
 }
 
 /// Returns whether an environment has a draft model.

@@ -14,7 +14,7 @@ use pipeline::{
 };
 use serde_json::json;
 
-use crate::describe::{describe, drafts};
+use crate::describe::{describe, drafts, reads_files_here};
 use crate::probe::probe;
 use crate::reach::Home;
 use crate::ready;
@@ -95,6 +95,20 @@ impl<'a> Part<'a> {
         all.try_for_each(|consent| job.control.permits(&consent))
     }
 
+    /// Checks that the files that the definition names are as they were when the environment was prepared: keys contain them
+    /// in that form.
+    fn has_the_same_files(&self) -> Result<(), Failure> {
+        let prepared = self.environment.facets.get(engines::FILES);
+        let prepared = prepared.filter(|_| reads_files_here(&self.environment));
+        match prepared.and_then(|files| changed_file(files, &self.engine.files())) {
+            None => Ok(()),
+            Some(path) => Err(Failure::failed(format!(
+                "the file {path} changed after the engine was prepared, so this server would not be comparable with the others"
+            ))
+            .hint("run again: cells that have another key now are measured again")),
+        }
+    }
+
     /// Returns the number of URLs at which its servers already run; 0 if Benchtrail starts it.
     pub(crate) fn running(&self) -> usize {
         match &self.engine.launch.program {
@@ -127,6 +141,7 @@ impl<'a> Part<'a> {
     /// If you have not consented, or nothing is prepared.
     pub(crate) fn in_process(&self, job: &Job<'_>) -> Result<Done, Failure> {
         self.permitted(job)?;
+        self.has_the_same_files()?;
         let (live, launch) = (self.live()?, &self.engine.launch);
         let paths = Paths {
             model: live.model_path.clone(),
@@ -171,6 +186,7 @@ impl<'a> Part<'a> {
         job: &Job<'_>,
     ) -> Result<Server, Failure> {
         self.permitted(job)?;
+        self.has_the_same_files()?;
         let live = self.live()?;
         match &self.engine.launch.program {
             Program::Running(urls) => {
@@ -296,5 +312,42 @@ fn unfit(engine: &Engine, problems: &[Problem]) -> Failure {
         failure
     } else {
         failure.hint(hints.join("; "))
+    }
+}
+
+/// Returns the first file that is not as it was, has appeared, or is gone.
+fn changed_file(before: &Json, now: &BTreeMap<String, Json>) -> Option<String> {
+    let gone = before
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(path, _)| path)
+        .find(|path| !now.contains_key(*path));
+    let other = || {
+        now.iter()
+            .find(|(path, identity)| before[*path] != **identity)
+    };
+    gone.or_else(|| other().map(|(path, _)| path)).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_changed_appeared_or_is_gone_is_named() {
+        let files = |pairs: &[(&str, &str)]| -> BTreeMap<String, Json> {
+            let pairs = pairs.iter();
+            pairs
+                .map(|(path, digest)| ((*path).to_owned(), json!(digest)))
+                .collect()
+        };
+        let before = json!(files(&[("/a", "1"), ("/b", "2")]));
+        let changed = |now: &[(&str, &str)]| changed_file(&before, &files(now));
+        assert_eq!(changed(&[("/a", "1"), ("/b", "2")]), None);
+        assert_eq!(changed(&[("/a", "1"), ("/b", "3")]), Some("/b".to_owned()));
+        assert_eq!(changed(&[("/a", "1")]), Some("/b".to_owned()));
+        let more = changed(&[("/a", "1"), ("/b", "2"), ("/c", "3")]);
+        assert_eq!(more, Some("/c".to_owned()));
     }
 }
