@@ -15,6 +15,25 @@ use crate::exit::Stop;
 use crate::given::{Wanted, must_be};
 use crate::project::Project;
 use crate::registry::registry;
+use crate::terminal::complain;
+
+/// Checks the values of `--set` of a command that reads only the lock, and says that they change nothing there.
+///
+/// # Errors
+/// If the experiment has no such parameter, or contains other mistakes.
+pub(crate) fn check_set(
+    command: &str,
+    arguments: &ExperimentArgs,
+    global: &Global,
+) -> Result<(), Stop> {
+    if !arguments.set.is_empty() {
+        Session::open(arguments, global)?;
+        complain(&format!(
+            "note: `{command}` shows the last run, whatever values its parameters had; `--set` changes nothing here"
+        ));
+    }
+    Ok(())
+}
 
 /// An experiment ready for planning.
 pub(crate) struct Session {

@@ -59,6 +59,32 @@ fn every_study_that_init_writes_is_short_and_planned() {
 }
 
 #[test]
+fn init_writes_a_comparison_of_two_engines() {
+    let project = Project::new();
+    let engines = "llama-cpp,llama-cpp-portable";
+    let which = ["init", "which", "--yes", "--engine", engines, "--clients"];
+    project.run([&which[..], &["16"]].concat()).ok();
+    let text = written(&project, "which");
+    assert!(text.lines().count() <= 45, "{text}");
+    assert!(
+        text.contains("pair: {axis: engine, a: llama-cpp, b: llama-cpp-portable}"),
+        "{text}"
+    );
+    let plan = project.run(["plan", "which.yaml"]).ok().stdout;
+    assert!(plan.contains("5 blocks of 2 launches"), "{plan}");
+    for (engines, reason) in [
+        ("llama-cpp,llama-cpp", "cannot be compared with itself"),
+        ("llama-cpp,vllm,sglang", "compares two engines"),
+        ("llama-cpp,vlm", "unknown engine `vlm`"),
+        ("llama-cpp,", "unknown engine ``"),
+    ] {
+        let refused = project.run(["init", "none", "--yes", "--engine", engines]);
+        assert_eq!(refused.code, Some(2), "{engines}");
+        assert!(refused.stderr.contains(reason), "{}", refused.stderr);
+    }
+}
+
+#[test]
 fn a_running_server_without_a_scheme_gets_its_whole_url() {
     let project = Project::new();
     project.run(["init", "mine", "--yes"]).ok();

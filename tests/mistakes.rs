@@ -90,7 +90,7 @@ fn a_value_in_another_spelling_gets_ours() {
         (
             "clients: [1, 2, 4]",
             "clients: 4",
-            "hint: write it as `[4]`\n",
+            "hint: write it as `[4]`, one label, or as `{from: 1, to: 4}`, 4 labels\n",
         ),
         (
             "clients: [1, 2, 4]",

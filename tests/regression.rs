@@ -137,7 +137,7 @@ fn wrong_arguments_of_the_gate_are_met_before_anything_is_measured_and_never_as_
         (
             &[STUDY, "b.lock"],
             "no-such-program",
-            "pip install benchtrail",
+            "put it on the search path",
         ),
         (&[STUDY], binary, "usage: "),
     ] {

@@ -44,6 +44,7 @@ pub(crate) enum Command {
   # Ask questions; with --yes, accept the defaults:
   benchtrail init my-study
   benchtrail init my-study --engine vllm --model Qwen/Qwen3-0.6B --clients 1,8,64
+  benchtrail init which --engine vllm,sglang --model Qwen/Qwen3-0.6B --clients 16
   benchtrail init my-study --workloads short-decode,shared-prefix --rates 1,2,4
   benchtrail init endpoint --from-url http://127.0.0.1:8000
   # The same load that wrote the folder `rows`:

@@ -59,7 +59,7 @@ pub(crate) struct Selection {
     #[arg(long, value_name = "STAGE")]
     pub(crate) from: Option<String>,
     /// Measure this stage again even if its results are cached; the old results are kept.
-    #[arg(long, value_name = "STAGE")]
+    #[arg(long, value_name = "STAGE", conflicts_with = "locked")]
     pub(crate) fresh: Vec<String>,
     /// Take engines and measurements from the lock, on any machine.
     #[arg(long)]

@@ -25,7 +25,7 @@ pub(crate) struct HistoryArgs {
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = |text: &str| super::values::parse_within::<u32>(text, 1, 1000))]
     pub(crate) commits: u32,
     /// Also draw the series as an SVG file.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = super::output::parse_output())]
     pub(crate) figure: Option<PathBuf>,
     /// Print the table as CSV.
     #[arg(long, conflicts_with = "json")]

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 pub(crate) struct InitArgs {
     /// The study's name; the file is NAME.yaml [default: my-study].
     pub(crate) name: Option<String>,
-    /// Engine to start, one of `benchtrail list engines` [default: llama-cpp].
+    /// Engine to start, one of `benchtrail list engines`; two, separated by a comma, to compare them [default: llama-cpp].
     #[arg(long, value_name = "ENGINE", conflicts_with_all = ["from_url", "from_load"])]
     pub(crate) engine: Option<String>,
     /// Model to serve, one of `benchtrail list models`. For an engine that loads models itself, the
@@ -48,9 +48,9 @@ pub(crate) struct InitArgs {
     /// Measured requests in each cell [default: 16; if a level has more clients, 8 for each client].
     #[arg(long, value_name = "N", value_parser = super::values::parse_positive::<u64>)]
     pub(crate) requests: Option<u64>,
-    /// Number of repetitions, each with a new launch of the server.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = super::values::parse_positive::<u32>)]
-    pub(crate) repetitions: u32,
+    /// Number of repetitions, each with a new launch of the server [default: 3; 5 if the study compares two engines].
+    #[arg(long, value_name = "N", value_parser = super::values::parse_positive::<u32>)]
+    pub(crate) repetitions: Option<u32>,
     /// Do not ask questions, even in a terminal.
     #[arg(long, short)]
     pub(crate) yes: bool,

@@ -7,6 +7,7 @@ mod global;
 mod history;
 mod init;
 mod load;
+mod output;
 mod remote;
 mod report;
 mod schema;

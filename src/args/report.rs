@@ -32,7 +32,7 @@ pub(crate) struct ReportArgs {
     pub(crate) smoke: bool,
     /// File to write the report to; figures and trace go into the same folder [default: `reports/NAME/report.md`,
     /// as for `run`; for a folder of rows, `report.md` in that folder].
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = super::output::parse_report())]
     pub(crate) out: Option<PathBuf>,
 }
 
@@ -54,10 +54,10 @@ pub(crate) struct AuditArgs {
     pub(crate) data: Vec<PathBuf>,
     /// Also write a page for reviewers, .html or .md, that shows where every number comes from. Needs
     /// --data and a single report.
-    #[arg(long, value_name = "FILE", requires = "data")]
+    #[arg(long, value_name = "FILE", requires = "data", value_parser = super::output::parse_output())]
     pub(crate) page: Option<PathBuf>,
     /// Also write the findings as SARIF 2.1.0.
-    #[arg(long, value_name = "FILE", requires = "foreign")]
+    #[arg(long, value_name = "FILE", requires = "foreign", value_parser = super::output::parse_output())]
     pub(crate) sarif: Option<PathBuf>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct ExploreArgs {
     #[arg(long, conflicts_with = "export")]
     pub(crate) token: bool,
     /// Instead of serving, write one study as an HTML file that opens without a server.
-    #[arg(long, value_name = "FILE", conflicts_with = "listen")]
+    #[arg(long, value_name = "FILE", conflicts_with = "listen", value_parser = super::output::parse_output())]
     pub(crate) export: Option<PathBuf>,
     /// Largest size of the file, in MiB. Benchtrail leaves out what does not fit and lists it.
     #[arg(long, value_name = "MIB", default_value_t = 24, requires = "export",

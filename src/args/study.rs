@@ -32,11 +32,11 @@ pub(crate) struct RunArgs {
     pub(crate) jobs: Option<usize>,
     /// File to write the report to; figures and trace go into the same folder
     /// [default: `reports/NAME/report.md` in the project's folder].
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = super::output::parse_report())]
     pub(crate) report: Option<PathBuf>,
     /// Write events to this file, one JSON line per event [default: `events.jsonl` in the folder
     /// of the default report].
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = super::output::parse_output())]
     pub(crate) events: Option<PathBuf>,
     /// Measure nothing. Show the plan, and test verification, analysis and report on synthetic rows, like
     /// `plan --dry-run`.
@@ -187,7 +187,8 @@ pub(crate) struct SqlArgs {
     #[arg(long, conflicts_with_all = ["rows", "json"])]
     pub(crate) csv: bool,
     /// Write the answer to a Parquet file, with units in the fields' metadata.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["rows", "csv"], requires = "query")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rows", "csv"], requires = "query",
+        value_parser = super::output::parse_output())]
     pub(crate) parquet: Option<PathBuf>,
 }
 

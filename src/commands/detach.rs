@@ -21,6 +21,7 @@ use crate::terminal::{complain, say};
 use crate::trust;
 
 use super::run::events_file;
+use super::run_report::check_named;
 use crate::signals::listen_for_signals;
 
 /// The interval between two checks of a run.
@@ -32,6 +33,7 @@ const LAST_LINES: usize = 20;
 /// Starts the run without a terminal. It first reports mistakes and asks its questions, while a terminal exists.
 pub(super) fn detach(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     let session = Session::open(&arguments.experiment, global)?;
+    check_named(&session.experiment, arguments)?;
     session.project.must_not_be_published("run")?;
     let store = session.project.open()?;
     let plan = session.plan(&store, &plan_options(&arguments.selection))?;

@@ -1,6 +1,5 @@
 //! `init`: writes a short study that runs, as a file to edit.
 
-use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::Path;
 
@@ -11,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::init_ask::Questions;
 use super::init_results;
+use super::init_text::text;
 use super::list::{is_defined, names_of, needs_weights_file};
 use super::load_study::LoadStudy;
 use crate::args::{Global, InitArgs};
@@ -19,21 +19,21 @@ use crate::project::in_shell;
 use crate::terminal::{complain, say};
 
 /// The requested study.
-struct Wish {
-    name: String,
-    server: Server,
-    workloads: Vec<String>,
-    levels: Levels,
+pub(super) struct Wish {
+    pub(super) name: String,
+    pub(super) server: Server,
+    pub(super) workloads: Vec<String>,
+    pub(super) levels: Levels,
     /// The line with the number of requests, or the duration.
-    extent: String,
-    repetitions: u32,
+    pub(super) extent: String,
+    pub(super) repetitions: u32,
 }
 
 /// The server under load.
-enum Server {
-    /// An engine that the study starts, and the model it serves: the name of a definition, or an id or path that the
-    /// engine itself loads.
-    Started { engine: String, model: Model },
+pub(super) enum Server {
+    /// The engine that the study starts, or the two that it compares, and the model: the name of a definition, or an id or
+    /// path that the engine itself loads.
+    Started { engines: Vec<String>, model: Model },
     /// A server that is already running.
     Running {
         urls: Vec<String>,
@@ -43,13 +43,13 @@ enum Server {
     },
 }
 
-enum Model {
+pub(super) enum Model {
     Defined(String),
     Named(String),
 }
 
 /// The levels of the load.
-enum Levels {
+pub(super) enum Levels {
     Clients(Vec<u32>),
     Rates(Vec<f64>),
     /// The arrivals of an earlier `load` run.
@@ -166,13 +166,18 @@ fn wish(arguments: &InitArgs, name: String, questions: Questions) -> Result<Wish
         (clients, _) => Levels::Clients(clients.to_vec()),
     };
     levels.each_once()?;
+    // Three blocks find only large differences.
+    let repetitions = match &server {
+        Server::Started { engines, .. } if engines.len() > 1 => 5,
+        _ => REPETITIONS,
+    };
     Ok(Wish {
         name,
         server,
         workloads,
         extent: extent(arguments, &levels)?,
         levels,
-        repetitions: arguments.repetitions,
+        repetitions: arguments.repetitions.unwrap_or(repetitions),
     })
 }
 
@@ -185,11 +190,14 @@ fn checked_workloads(workloads: Vec<String>) -> Result<Vec<String>, Stop> {
     Ok(workloads)
 }
 
+/// The number of repetitions, if nothing else sets it.
+const REPETITIONS: u32 = 3;
+
 /// The number of measured requests per cell, if nothing else sets it.
 const REQUESTS: u64 = 16;
 
 /// Returns whether one of the rates is infinite: every request at once.
-fn has_burst(rates: &[f64]) -> bool {
+pub(super) fn has_burst(rates: &[f64]) -> bool {
     rates.iter().any(|rate| rate.is_infinite())
 }
 
@@ -263,7 +271,7 @@ fn from_load(arguments: &InitArgs, name: String, folder: &Path) -> Result<Wish, 
             _ => extent(arguments, &levels)?,
         },
         levels,
-        repetitions: arguments.repetitions,
+        repetitions: arguments.repetitions.unwrap_or(REPETITIONS),
     })
 }
 
@@ -298,41 +306,66 @@ fn levels_as_before(studies: &[LoadStudy], folder: &Path) -> Result<Levels, Stop
 /// Returns the server that the answers name: one that is running, or an engine to start with its model.
 fn server(arguments: &InitArgs, questions: Questions) -> Result<Server, Stop> {
     enum Answer {
-        Engine(String),
+        Engines(Vec<String>),
         Running(Server),
     }
-    let defined = |engine: &str| is_defined("engines", engine).map(|()| engine.to_owned());
-    let engine = match &arguments.engine {
-        Some(engine) => defined(engine)?,
+    let engines = match &arguments.engine {
+        Some(names) => checked_engines(names)?,
         None => {
-            let question =
-                "Engine to start (`benchtrail list engines`), or the URL of a running server";
+            let question = "Engine to start (`benchtrail list engines`), two to compare, separated by a comma, or the URL \
+                            of a running server";
             let answer = questions.answer(question, "llama-cpp", |answer| {
                 // No name of a definition has these.
                 match answer.contains([':', '/']) {
                     true => running(arguments, answer).map(Answer::Running),
-                    false => defined(answer).map(Answer::Engine),
+                    false => checked_engines(answer).map(Answer::Engines),
                 }
             })?;
             match answer {
-                Answer::Engine(engine) => engine,
+                Answer::Engines(engines) => engines,
                 Answer::Running(server) => return Ok(server),
             }
         }
     };
     let model = match &arguments.model {
-        Some(model) => model_of(&engine, model)?,
+        Some(model) => model_of(&engines, model)?,
         None => questions.answer(
             "Model (`benchtrail list models`, or an id or a path)",
             "smollm2-135m-instruct",
-            |model| model_of(&engine, model),
+            |model| model_of(&engines, model),
         )?,
     };
-    Ok(Server::Started { engine, model })
+    Ok(Server::Started { engines, model })
 }
 
-/// Returns the model that an engine is to serve.
-fn model_of(engine: &str, model: &str) -> Result<Model, Stop> {
+/// Checks that the names are those of one engine, or of two different ones.
+fn checked_engines(names: &str) -> Result<Vec<String>, Stop> {
+    let engines: Vec<String> = names
+        .split(',')
+        .map(|name| name.trim().to_owned())
+        .collect();
+    for engine in &engines {
+        is_defined("engines", engine)?;
+    }
+    match engines.as_slice() {
+        [_] => Ok(engines),
+        [a, b] if a != b => Ok(engines),
+        [a, _] => Err(
+            Stop::usage(format!("the engine `{a}` cannot be compared with itself")).hint(format!(
+                "write the study with `--engine {a}`, and put the setting that differs into an axis, as in \
+                 experiments/quickstart.yaml"
+            )),
+        ),
+        more => Err(Stop::usage(format!(
+            "`init` compares two engines, and these are {}",
+            more.len()
+        ))
+        .hint("name two, and add the others to the axis `engine` of the file")),
+    }
+}
+
+/// Returns the model that the engines are to serve.
+fn model_of(engines: &[String], model: &str) -> Result<Model, Stop> {
     let defined = names_of("models");
     let model = match defined.iter().any(|name| name == model) {
         true => Model::Defined(model.to_owned()),
@@ -340,7 +373,7 @@ fn model_of(engine: &str, model: &str) -> Result<Model, Stop> {
     };
     if let Model::Named(name) = &model
         && !name.ends_with(".gguf")
-        && needs_weights_file(engine)
+        && let Some(engine) = engines.iter().find(|engine| needs_weights_file(engine))
     {
         let message = format!("the engine `{engine}` loads a GGUF file, and `{name}` is not one");
         return Err(Stop::usage(message).hint(
@@ -355,8 +388,9 @@ fn model_of(engine: &str, model: &str) -> Result<Model, Stop> {
     {
         let names = defined.iter().map(String::as_str);
         complain(&format!(
-            "warning: there is no definition of a model `{name}` and no such file here, so `{engine}` gets it as an id\n\
+            "warning: there is no definition of a model `{name}` and no such file here, so `{}` gets it as an id\n\
              hint: {}",
+            engines.join("` and `"),
             remedy(name, "models", names)
         ));
     }
@@ -414,82 +448,6 @@ fn check_name(name: &str) -> Result<(), Stop> {
     Err(Stop::usage(format!("`{name}` cannot be the name of a study")).hint(name_remedy(name)))
 }
 
-/// Returns the text of the study's file.
-fn text(wish: &Wish) -> String {
-    let mut text = format!(
-        "# {}: what runs, over which axes. Every key: docs/yaml-keys.md of Benchtrail, or `benchtrail schema`\nexperiment: {}\nseed: 7\n",
-        wish.name, wish.name
-    );
-    let mut add = |line: &str| {
-        text.push_str(line);
-        text.push('\n');
-    };
-    let block = match &wish.server {
-        Server::Started { .. } => {
-            "each block launches the server again and measures everything once"
-        }
-        _ => "each block measures everything once; the server keeps running",
-    };
-    add(&format!(
-        "design: {{blocks: {}}}    # {block}",
-        wish.repetitions
-    ));
-    definitions(&wish.server, &mut add);
-    let over = axes(wish, &mut add);
-    add("stages:");
-    match &wish.server {
-        Server::Started { engine, model } => {
-            let model = match model {
-                Model::Defined(name) => name.as_str(),
-                Model::Named(_) => "served",
-            };
-            add(&format!(
-                "  machine: {{kind: provision, engine: {engine}, model: {model}}}"
-            ));
-            add(
-                "  server: {kind: serve, needs: [machine]}    # `settings: {…}` configures the engine",
-            );
-        }
-        Server::Running { .. } => {
-            add("  machine: {kind: provision, engine: there, model: served}");
-            let server = "  server: {kind: serve, needs: [machine]}    # it is already running";
-            match over.is_empty() {
-                true => add(server),
-                // Cells that differ only in the load have the same prompts.
-                false => add(&format!(
-                    "{server}; switch its prompt cache off, because the levels send the same prompts"
-                )),
-            }
-        }
-    }
-    add("  ladder:");
-    add("    kind: load");
-    add("    needs: [server]");
-    add(&format!("    over: [{}]", over.join(", ")));
-    add(&match wish.workloads.as_slice() {
-        [one] => format!("    workload: {one}"),
-        _ => "    workload: ${workload}".to_owned(),
-    });
-    add(&match &wish.levels {
-        Levels::Clients(_) => "    arrival: {closed-loop: {clients: \"${clients}\"}}".to_owned(),
-        Levels::Rates(rates) if has_burst(rates) => "    arrival: ${rate.arrival}".to_owned(),
-        Levels::Rates(_) => "    arrival: {poisson: {rate: \"${rate}\"}}".to_owned(),
-        Levels::As(arrival) => format!("    arrival: {arrival}"),
-    });
-    add(&format!("    {}", wish.extent));
-    add("  checks: {kind: verify, needs: [server, ladder]}    # the usual gates");
-    add("  results:");
-    add("    kind: analyze");
-    add("    needs: [ladder, checks]");
-    add("    tables:");
-    add("      cells: {operator: cell-summary}");
-    add(
-        "      means: {operator: aggregate, from: cells, over: [block], columns: [output_throughput, ttft_ms_p50, tpot_ms_p50]}",
-    );
-    add("  report: {kind: report, needs: [machine, server, ladder, checks, results]}");
-    text
-}
-
 /// Returns the title of a model: its id, or the last part of a path, which would be too long for headings.
 pub(super) fn model_title(id: &str) -> &str {
     // An id on a hub has one `/`.
@@ -497,110 +455,6 @@ pub(super) fn model_title(id: &str) -> &str {
     let last = id.trim_end_matches('/').rsplit('/').next();
     last.filter(|last| is_path && !last.is_empty())
         .unwrap_or(id)
-}
-
-/// Writes the definitions for the server.
-fn definitions(server: &Server, add: &mut dyn FnMut(&str)) {
-    let mut served = |id: &str| {
-        add("models:");
-        add(&format!(
-            "  served: {{title: {}, weights: {{named: {{id: {}}}}}}}",
-            quoted(model_title(id)),
-            quoted(id)
-        ));
-    };
-    match server {
-        Server::Started {
-            model: Model::Named(id),
-            ..
-        } => served(id),
-        Server::Started {
-            model: Model::Defined(_),
-            ..
-        } => {}
-        Server::Running {
-            urls,
-            api,
-            key,
-            model,
-        } => {
-            served(model);
-            let key = key
-                .as_ref()
-                .map_or_else(String::new, |key| format!(", api-key-env: {key}"));
-            add("engines:");
-            add(&format!(
-                "  there: {{extends: openai, api: {api}, launch: {{program: {{running: {}}}{key}}}}}",
-                match urls.as_slice() {
-                    [url] => quoted(url),
-                    urls => {
-                        let all: Vec<String> = urls.iter().map(|url| quoted(url)).collect();
-                        format!("[{}]", all.join(", "))
-                    }
-                }
-            ));
-        }
-    }
-}
-
-/// Writes the axes, and returns their names.
-fn axes(wish: &Wish, add: &mut dyn FnMut(&str)) -> Vec<&'static str> {
-    let mut over = Vec::new();
-    let list = |items: Vec<String>| items.join(", ");
-    let mut lines = Vec::new();
-    if wish.workloads.len() > 1 {
-        over.push("workload");
-        lines.push(format!("  workload: [{}]", wish.workloads.join(", ")));
-    }
-    match &wish.levels {
-        Levels::Clients(levels) => {
-            over.push("clients");
-            let levels = list(levels.iter().map(u32::to_string).collect());
-            lines.push(format!(
-                "  clients: [{levels}]    # a client sends its next request when the previous one is answered"
-            ));
-        }
-        Levels::Rates(levels) if has_burst(levels) => {
-            over.push("rate");
-            lines.push(
-                "  rate:    # requests per second, whether or not the server keeps up; `inf` sends all at once".to_owned(),
-            );
-            lines.extend(levels.iter().map(|rate| match rate.is_finite() {
-                true => format!("    \"{rate}\": {{arrival: {{poisson: {{rate: {rate}}}}}}}"),
-                false => "    inf: {arrival: burst}".to_owned(),
-            }));
-        }
-        Levels::Rates(levels) => {
-            over.push("rate");
-            let levels = list(levels.iter().map(f64::to_string).collect());
-            lines.push(format!(
-                "  rate: [{levels}]    # requests per second, whether or not the server keeps up"
-            ));
-        }
-        Levels::As(_) => {}
-    }
-    if !lines.is_empty() {
-        add("axes:");
-        lines.iter().for_each(|line| add(line));
-    }
-    over
-}
-
-/// Quotes a text for YAML within braces. It stays as it is: what a server tells is never a placeholder. Characters that
-/// nobody sees in an editor, or that turn the text round, are written as their escapes.
-pub(super) fn quoted(text: &str) -> String {
-    // JSON text is valid YAML text.
-    let json = Value::from(text.replace("${", "$${")).to_string();
-    let mut quoted = String::new();
-    for c in json.chars() {
-        match pipeline::place::is_hidden(c) {
-            true => {
-                let _never_fails = write!(quoted, "\\U{:08x}", u32::from(c));
-            }
-            false => quoted.push(c),
-        }
-    }
-    quoted
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use import::Tool;
 use pipeline::place::is_hidden;
 use pipeline::suggest::list;
 
-use super::init::quoted;
+use super::init_text::quoted;
 use crate::exit::Stop;
 use crate::project::shown;
 use crate::terminal::{complain, continued};

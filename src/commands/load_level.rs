@@ -89,11 +89,13 @@ impl Level<'_> {
         if let Ending::Refused(refusal) = &result.ending {
             return Err(server.refusal(target, refusal));
         }
-        result.warnings.extend(result.tally.standstill());
-        result.warnings.extend(spec.prompts.repeated());
-        result
-            .warnings
-            .extend(result.tally.warm_cache(&spec.workload));
+        let doubts = [
+            result.tally.standstill(),
+            spec.prompts.repeated(),
+            result.tally.warm_cache(&spec.workload),
+            result.tally.other_lengths(&spec.workload, target.api),
+        ];
+        result.warnings.extend(doubts.into_iter().flatten());
         result
             .warnings
             .iter()
@@ -102,6 +104,10 @@ impl Level<'_> {
             .finish()
             .map_err(|e| Stop::refused_at("the rows cannot be read again", &e))?
             .with_unsent(result.cell.unsent_requests);
+        if let Some(doubt) = summary.unmeasured(&slo) {
+            complain(&format!("warning: {doubt}"));
+            result.warnings.push(doubt);
+        }
         // Other tools count from sending.
         let compat = compat(arguments, &result, &asked)?;
         let saved = load_save::save(arguments, target, &spec, &result, &asked);

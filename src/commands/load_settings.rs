@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use contract::{Api, Word as _};
 use load::{
     DirectArrival, DirectLoad, DirectPrompts, DirectSearch, Settings, Slo, dataset_prompts,
 };
@@ -216,9 +217,18 @@ pub(super) fn judged_slo(arguments: &LoadArgs, arrival: &DirectArrival) -> Slo {
     }
 }
 
-/// Rejects bounds from the scheduled time for a closed loop, in which no request could meet them.
+/// Rejects bounds that no request could meet: from the scheduled time for a closed loop, and on times between tokens for whole
+/// answers.
 pub(super) fn check_bounds(arguments: &LoadArgs, levels: &[Levelled]) -> Result<(), Stop> {
     let slo = slo(arguments);
+    let is_stream = |api: Api| api.generates() && !arguments.no_stream;
+    let whole = !Api::parse(&arguments.api).is_ok_and(is_stream);
+    if let Some(bound) = slo.unmet_by_whole_answers().filter(|_| whole) {
+        return Err(Stop::usage(format!(
+            "whole answers have no {bound}, so no request would meet the bound on it"
+        ))
+        .hint("bound `e2e`"));
+    }
     let of_schedule = slo.ttft_scheduled_ms.or(slo.e2e_scheduled_ms).is_some();
     let closed = |at: &Levelled| matches!(at.arrival, DirectArrival::ClosedLoop { .. });
     match of_schedule && levels.iter().any(closed) {

@@ -477,6 +477,7 @@ pub(super) fn json_of(
             "chunks_per_read": h.chunks_per_read,
         })),
         "warnings": result.warnings,
+        "notes": result.tally.notes_on_tokens(),
     });
     for (name, count) in [
         ("requests_never_sent", never_sent(result, summary)),

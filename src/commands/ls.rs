@@ -7,11 +7,13 @@ use crate::args::{Global, LsArgs};
 use crate::cells::{find_cells, parse_pattern, read_record};
 use crate::columns::columns;
 use crate::exit::Stop;
+use crate::session::check_set;
 use crate::study::Study;
 use crate::terminal::{bytes, say};
 
 pub(super) fn ls(arguments: &LsArgs, global: &Global) -> Result<(), Stop> {
     let experiment = &arguments.experiment;
+    check_set("ls", experiment, global)?;
     let Study { lock, store, .. } = &Study::open(
         &experiment.experiment,
         experiment.profile().as_deref(),

@@ -14,6 +14,7 @@ mod history_figure;
 mod init;
 mod init_ask;
 mod init_results;
+mod init_text;
 mod keygen;
 mod list;
 mod load;

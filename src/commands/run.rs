@@ -13,7 +13,7 @@ use pipeline::{
     CellStatus, Diagnostics, Event, Permit, Plan, PlanOptions, Prepared, RunOptions, RunSummary,
 };
 
-use super::run_report::{check_place, write_not_run, write_reports};
+use super::run_report::{check_named, check_place, write_not_run, write_reports};
 use super::run_summary::{Conclusion, is_trouble, outcomes};
 use crate::answers;
 use crate::args::{Global, PlanArgs, RunArgs};
@@ -46,6 +46,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         return super::plan::plan(&plan, global);
     }
     let session = Session::open(&arguments.experiment, global)?;
+    check_named(&session.experiment, arguments)?;
     session.project.must_not_be_published("run")?;
     let store = session.project.open()?;
     let options = plan_options(&arguments.selection);

@@ -1,11 +1,14 @@
 //! The report of a run, as files.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use artifacts::Store;
-use pipeline::{Artifact, Plan, RunSummary, StudyResult, file_of_output};
+use pipeline::{Artifact, Experiment, Plan, RunSummary, StudyResult, file_of_output};
 
+use crate::args::RunArgs;
 use crate::exit::Stop;
 use crate::project::shown;
 use crate::session::Session;
@@ -19,7 +22,7 @@ pub(super) fn write_reports(
     file: Option<&Path>,
 ) -> Result<Vec<PathBuf>, Stop> {
     let experiment = &session.experiment;
-    let mut written = Vec::new();
+    let (mut written, mut names) = (Vec::new(), BTreeSet::new());
     for result in &summary.results {
         let default = || {
             session
@@ -33,7 +36,8 @@ pub(super) fn write_reports(
                 .unwrap_or_default()
                 .to_string_lossy()
                 .into_owned();
-            path.set_file_name(format!("{stem}-{}.md", result_name(result)));
+            let name = one_more(&mut names, &format!("{stem}-{}", result_name(result)));
+            path.set_file_name(format!("{name}.md"));
         }
         let outputs = result.outputs.iter();
         if write_report(store, outputs.map(|(name, a)| (name.as_str(), a)), &path)? {
@@ -41,6 +45,48 @@ pub(super) fn write_reports(
         }
     }
     Ok(written)
+}
+
+/// Checks that the files that the user names for the report and the event log are two, and that the experiment is read
+/// from none of them.
+pub(super) fn check_named(experiment: &Experiment, arguments: &RunArgs) -> Result<(), Stop> {
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    let named = [
+        ("--report", &arguments.report),
+        ("--events", &arguments.events),
+    ];
+    for (option, file) in named {
+        let Some(place) = file.as_deref().and_then(real) else {
+            continue;
+        };
+        let mut sources = experiment.sources.iter().map(|source| &source.path);
+        if let Some(source) = sources.find(|source| real(source).as_ref() == Some(&place)) {
+            let message = format!(
+                "`{option}` would replace {}, from which the experiment is read",
+                shown(source)
+            );
+            return Err(Stop::usage(message).hint("give another file"));
+        }
+    }
+    let absolute = |file: &Option<PathBuf>| {
+        file.as_deref()
+            .and_then(|file| std::path::absolute(file).ok())
+    };
+    if let (Some(report), Some(events)) = (absolute(&arguments.report), absolute(&arguments.events))
+    {
+        // The report's page and tables have its name.
+        let of_report = [
+            report.clone(),
+            report.with_extension("html"),
+            report.with_extension("trace.parquet"),
+        ];
+        if of_report.contains(&events) {
+            let message =
+                "`--report` and `--events` name the same file, or a file that the report writes";
+            return Err(Stop::usage(message).hint("give each its own file"));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that the report and the event log of a run stay in the project. A project from elsewhere may have links or
@@ -106,6 +152,17 @@ pub(super) fn write_not_run(session: &Session, plan: &Plan) -> Result<Option<Pat
     Ok(Some(file))
 }
 
+/// Adds a name to others. If it is among them, because labels differ only in characters that no file name has, it gets a
+/// number.
+fn one_more(names: &mut BTreeSet<String>, name: &str) -> String {
+    let numbered = (2..).map(|n| format!("{name}-{n}"));
+    let mut all = iter::once(name.to_owned()).chain(numbered);
+    let free = all.find(|one| !names.contains(one));
+    let free = free.expect("there are more numbers than names");
+    names.insert(free.clone());
+    free
+}
+
 fn result_name(result: &StudyResult) -> String {
     let labels: Vec<String> = result
         .coordinates
@@ -113,7 +170,7 @@ fn result_name(result: &StudyResult) -> String {
         .iter()
         .map(|(_, label)| plain(&label.to_string()))
         .collect();
-    std::iter::once(result.stage.clone())
+    iter::once(result.stage.clone())
         .chain(labels)
         .collect::<Vec<_>>()
         .join("-")
@@ -154,4 +211,21 @@ pub(super) fn write_report<'a>(
 /// Returns the path of a report's trace: next to the report.
 pub(super) fn trace_file(report: &Path) -> PathBuf {
     report.with_extension("trace.parquet")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_reports_have_one_name() {
+        let mut names = BTreeSet::new();
+        let labels = ["a/b", "a_b", "a b", "a_b-2", "c"];
+        let all: Vec<String> = labels
+            .iter()
+            .map(|label| one_more(&mut names, &format!("report-{}", plain(label))))
+            .collect();
+        let expected = ["a_b", "a_b-2", "a_b-3", "a_b-2-2", "c"];
+        assert_eq!(all, expected.map(|name| format!("report-{name}")));
+    }
 }

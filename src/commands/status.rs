@@ -18,9 +18,11 @@ use crate::detached::Detached;
 use crate::exit::Stop;
 use crate::project::{Project, again};
 use crate::reasons::{self, Explained};
+use crate::session::check_set;
 use crate::terminal::{continued, say};
 
 pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop> {
+    check_set("status", &arguments.experiment, global)?;
     let (file, profile) = (
         &arguments.experiment.experiment,
         arguments.experiment.profile(),

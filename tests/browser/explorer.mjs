@@ -519,6 +519,12 @@ try {
     const names = await p.evaluate("[...document.querySelectorAll('main th button')].map((b) => b.textContent)");
     assert.ok(names.includes("engine") && names.includes("ttft_ms_p50") && names.includes("output_throughput") && names.every((n) => /ttft|throughput|^(engine|model|workload|clients|rep|phase)$/.test(n)), `${names}`);
     assert.match(await text(), /\d+ of \d+ columns/);
+    // The rows of many cells keep what tells them apart.
+    await p.go(`${base}#/study/experiments~planted-grid.smoke/data?table=grid.requests&named=sent`);
+    await p.until("document.querySelector('main tbody tr')");
+    const kept = await p.evaluate("[...document.querySelectorAll('main th button')].map((b) => b.textContent)");
+    assert.deepEqual(kept, ["engine", "model", "workload", "clients", "phase", "rep", "request_id", "attempt", "sent_ns"].filter((n) => kept.includes(n)));
+    assert.ok(["engine", "rep", "request_id", "sent_ns"].every((n) => kept.includes(n)), `${kept}`);
   });
   await check("studies in order", async () => {
     await p.go(`${base}#/studies?sort=${encodeURIComponent("measured cells")}&order=desc`);

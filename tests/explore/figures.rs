@@ -228,6 +228,17 @@ fn a_cell_of_many_requests_is_sent_as_levels_figures_and_pages_whatever_it_holds
         .json();
     assert_eq!(all["requests"], 24_000);
     assert_eq!(all["single"], Value::Null, "so many are not listed");
+    // The slowest are, with the largest of all durations among them.
+    let list = |column: &str| all["slowest"][column].as_array().expect("a column");
+    let largest = list("ttft_ms")
+        .iter()
+        .filter_map(Value::as_f64)
+        .fold(0.0, f64::max);
+    let points = all["figures"]["latencies"][0]["points"]
+        .as_array()
+        .expect("points");
+    assert_eq!(Some(largest), points.last().and_then(|p| p[0].as_f64()));
+    assert!((60..=120).contains(&list("row").len()));
     assert_eq!(all["figures"]["latencies"][0]["n"], all["figures"]["sent"]);
     // A page has a limit, regardless of how much is requested.
     let most = many.get("/api/v1/studies/many/tables/load.requests?cell=&from=0&to=1000000");

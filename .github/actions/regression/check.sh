@@ -32,7 +32,7 @@ fi
 benchtrail=${BENCHTRAIL_BINARY:-benchtrail}
 if ! command -v "$benchtrail" >/dev/null; then
   echo "error: there is no program $benchtrail" >&2
-  echo "hint: \`pip install benchtrail\`, or set BENCHTRAIL_BINARY to its path" >&2
+  echo "hint: put it on the search path, or set BENCHTRAIL_BINARY to its path" >&2
   exit 2
 fi
 # A workflow that passes a variable without a value, or a name with a typo, must not pass as a first run.

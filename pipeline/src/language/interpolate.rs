@@ -341,6 +341,24 @@ impl<'a> Scope<'a> {
         Ok(Json::String(out))
     }
 
+    /// Returns whether a text is nothing but a placeholder for a field that the label of a cell lacks.
+    pub(super) fn lacks(&self, text: &str, at: &[u16]) -> bool {
+        let pieces = pieces(text).unwrap_or_default();
+        let [Piece::Placeholder(placeholder)] = pieces.as_slice() else {
+            return false;
+        };
+        let Some((name, path)) = placeholder.split_once('.') else {
+            return false;
+        };
+        let mut over = self.over.iter().zip(at);
+        let axis = over.find(|(axis, _)| self.axes[**axis].name == name);
+        axis.is_some_and(|(axis, at)| {
+            let axis = &self.axes[*axis];
+            let pointer = format!("/{}", path.replace('.', "/"));
+            axis.fields[axis.seen(*at)].pointer(&pointer).is_none()
+        })
+    }
+
     /// Returns the value of a placeholder; `None` for an axis while no cell is chosen.
     fn lookup(&self, placeholder: &str, at: Option<&[u16]>) -> Result<Option<Json>, Wrong> {
         let (name, path) = match placeholder.split_once('.') {

@@ -177,6 +177,12 @@ pub(super) fn bare_star(character: Option<char>, reason: &str) -> Option<String>
     })
 }
 
+/// Finds a comma with no value before it: `[1, , 2]`.
+pub(super) fn spare_comma(character: Option<char>, reason: &str) -> Option<String> {
+    let is_one = character == Some(',') && reason.contains("did not find expected node content");
+    is_one.then(|| "a value is missing before this comma: add it, or remove the comma".to_owned())
+}
+
 /// Finds a key within brackets with no comma before it: `{a: b c: d}`.
 pub(super) fn missing_comma(text: &str, at: Marker, reason: &str) -> Option<String> {
     let line: Vec<char> = text

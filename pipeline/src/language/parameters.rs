@@ -9,7 +9,7 @@ use super::parse::plain_scalar;
 use super::settings::DurationText;
 use super::tree::{Key, Node, Value};
 use crate::stage::{Json, Step};
-use crate::suggest::remedy;
+use crate::suggest::{duration, remedy};
 
 /// Returns the remedy for `--set NAME=VALUE` where the experiment declares no parameter of this name.
 fn undeclared(name: &str, given: &str, root: &Node, entries: &[(Key, Node)]) -> String {
@@ -182,6 +182,28 @@ pub(crate) fn check_profile_set(
     }
 }
 
+/// Returns the items of a list on the command line: `1,2,4`, or as in YAML `[1, 2, 4]`.
+fn items(text: &str) -> impl Iterator<Item = &str> {
+    let inner = text.trim().strip_prefix('[');
+    let inner = inner.and_then(|text| text.strip_suffix(']'));
+    let is_empty = inner.is_some_and(|inner| inner.trim().is_empty());
+    let all = inner.unwrap_or(text).split(',');
+    all.take(if is_empty { 0 } else { usize::MAX })
+}
+
+/// Returns the remedy for a text that is not a duration.
+fn duration_remedy(text: &str) -> String {
+    let text = text.trim();
+    let is_number = text
+        .parse()
+        .is_ok_and(|number: f64| number > 0.0 && number.is_finite());
+    match duration(text) {
+        _ if is_number => format!("add the unit: `{text} s`"),
+        Some(meant) => format!("write `{meant}`"),
+        None => "write, for example, `30 s` or `10 min`".to_owned(),
+    }
+}
+
 /// A declared parameter, ready to read values.
 struct Typed<'a> {
     name: &'a str,
@@ -204,7 +226,7 @@ impl Typed<'_> {
             },
             ParameterType::List => Node {
                 span,
-                value: Value::List(text.split(',').map(scalar).collect()),
+                value: Value::List(items(text).map(scalar).collect()),
             },
             _ => scalar(text),
         };
@@ -273,9 +295,7 @@ impl Typed<'_> {
             | (ParameterType::Boolean, Value::Bool(_)) => return Ok(node.json()),
             (ParameterType::Duration, Value::Text(text)) => match DurationText::parse(text) {
                 Ok(span) => return Ok(Json::String(span.to_string())),
-                Err(message) => {
-                    return Err((message, "write, for example, `30 s` or `10 min`".to_owned()));
-                }
+                Err(message) => return Err((message, duration_remedy(text))),
             },
             (ParameterType::List, Value::List(items))
                 if items.iter().all(|i| i.scalar().is_some()) =>
@@ -289,7 +309,17 @@ impl Typed<'_> {
             self.name,
             node.describe()
         );
-        Err((message, format!("write, for example, `{example}`")))
+        let hint = match (self.declaration.kind, node.json().as_f64()) {
+            // 7.0 and 1e1; the shortest form has no fraction.
+            (ParameterType::Integer, Some(number))
+                if number.fract() == 0.0 && number.abs() < 1e15 =>
+            {
+                format!("write `{number}`")
+            }
+            (ParameterType::Duration, Some(number)) => format!("add the unit: `{number} s`"),
+            _ => format!("write, for example, `{example}`"),
+        };
+        Err((message, hint))
     }
 
     fn help(&self) -> String {

@@ -180,6 +180,7 @@ impl Builder<'_> {
         let character = character.and_then(|line| line.chars().nth(at.col()));
         let remedy = not_yaml::invisible(self.text, at)
             .or_else(|| not_yaml::bare_star(character, reason))
+            .or_else(|| not_yaml::spare_comma(character, reason))
             .or_else(|| not_yaml::missing_comma(self.text, at, reason));
         match self.open.last() {
             Some(_) if remedy.is_some() => here.hint(remedy.unwrap_or_default()),

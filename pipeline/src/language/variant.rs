@@ -35,21 +35,49 @@ pub(super) struct Variant {
     limits: HashMap<Vec<u16>, (Option<Duration>, u32)>,
 }
 
-/// Leaves out settings whose placeholder is a field that the label lacks.
-fn without_absent(written: &Node, resolved: Node) -> Node {
+/// Leaves out settings whose placeholder is a field that the label lacks. A label may have a null for a whole setting, too.
+fn without_absent(written: &Node, resolved: Node, lacks: &dyn Fn(&str) -> bool) -> Node {
+    let inner = |source: &Node, value| without(source, value, lacks);
+    kept(written, resolved, &|_| true, &inner)
+}
+
+/// Leaves out what is absent inside of a setting. There, a null of a label is a value.
+fn without(written: &Node, resolved: Node, lacks: &dyn Fn(&str) -> bool) -> Node {
+    let inner = |source: &Node, value| without(source, value, lacks);
+    match resolved.value {
+        Value::List(items) if items.len() == written.items().len() => {
+            let items = items.into_iter().zip(written.items());
+            let items = items.map(|(item, source)| inner(source, item)).collect();
+            Node {
+                span: resolved.span,
+                value: Value::List(items),
+            }
+        }
+        _ => kept(written, resolved, lacks, &inner),
+    }
+}
+
+/// Leaves out the entries of a mapping that are null by an absent placeholder, and applies `inner` to the others.
+fn kept(
+    written: &Node,
+    resolved: Node,
+    absent: &dyn Fn(&str) -> bool,
+    inner: &dyn Fn(&Node, Node) -> Node,
+) -> Node {
     let Value::Map(entries) = resolved.value else {
         return resolved;
     };
-    let absent = |key: &str, value: &Node| {
-        let by_placeholder = written.get(key).is_some_and(|node| node.text().is_some());
-        by_placeholder && matches!(value.value, Value::Null)
-    };
-    let kept = entries
-        .into_iter()
-        .filter(|(key, value)| !absent(&key.text, value));
+    let entries = entries.into_iter().filter_map(|(key, value)| {
+        let Some(source) = written.get(&key.text) else {
+            return Some((key, value));
+        };
+        let is_null = matches!(value.value, Value::Null);
+        let left_out = is_null && source.text().is_some_and(absent);
+        (!left_out).then(|| (key, inner(source, value)))
+    });
     Node {
         span: resolved.span,
-        value: Value::Map(kept.collect()),
+        value: Value::Map(entries.collect()),
     }
 }
 
@@ -270,8 +298,8 @@ impl Variant {
         if scope.hides(&self.settings) {
             return None;
         }
-        let mut settings = match scope.resolve(&self.settings, Some(at)) {
-            Ok(settings) => without_absent(&self.settings, settings).json(),
+        let resolved = match scope.resolve(&self.settings, Some(at)) {
+            Ok(settings) => without_absent(&self.settings, settings, &|text| scope.lacks(text, at)),
             Err(mistake) => {
                 context.sink.add(Mistake {
                     route: draft.route(&[]),
@@ -280,6 +308,7 @@ impl Variant {
                 return None;
             }
         };
+        let mut settings = resolved.json();
         sort(&mut settings, kind.ordered());
         match kind.canonical(&settings, context.library) {
             Ok(mut parameters) => {
@@ -311,6 +340,7 @@ impl Variant {
             }
             // A wrong definition is already reported at its own place.
             Err(_) if context.library.take_broken() => None,
+            Err(_) if self.report_missing(&resolved, at, draft, scope, context) => None,
             Err(problems) => {
                 for problem in problems {
                     let in_definition = context.library.mistake(&problem);
@@ -326,6 +356,45 @@ impl Variant {
                 None
             }
         }
+    }
+
+    /// Reports keys that are missing because their placeholders are fields that the labels lack. Returns whether there are
+    /// any.
+    fn report_missing(
+        &self,
+        resolved: &Node,
+        at: &[u16],
+        draft: &Draft,
+        scope: &Scope,
+        context: &Context,
+    ) -> bool {
+        let (Some(kind), false) = (draft.kind, self.refers.is_empty()) else {
+            return false;
+        };
+        let schema = kind.schema().to_value();
+        let definitions = context.library.collections();
+        let checker = Checker {
+            definitions: &definitions,
+            ..Checker::of(&schema)
+        };
+        let mut mistakes = checker.check(&schema, resolved, &[]);
+        mistakes.retain(|mistake| mistake.kind == MistakeKind::MissingKey);
+        let is_any = !mistakes.is_empty();
+        for mistake in mistakes {
+            let labels = self.labels(&mistake.route, at, draft, scope);
+            let mut route = draft.route(&[]);
+            route.extend(mistake.route);
+            context.sink.add(Mistake {
+                route,
+                labels: labels.map(Into::into),
+                hint: Some(
+                    "its placeholder is a field that this label lacks: give the label the field"
+                        .to_owned(),
+                ),
+                ..Mistake::new(mistake.span, &[], mistake.message)
+            });
+        }
+        is_any
     }
 
     /// Returns the labels of a cell on the axes that the settings at a route refer to.

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::launches::runs_already;
 use super::session::{Outcome, Session, State};
 use crate::design::{Design, UnitOrder, Until};
+use crate::execute::resources_of;
 use crate::ids::{AxisId, CellId};
 use crate::record::parse_outputs;
 use crate::stage::Class;
@@ -112,7 +114,15 @@ pub(super) fn design_plan(session: &Session<'_>) -> Option<DesignPlan> {
         let axis = &experiment.axes[axis];
         format!("{}={}", axis.name, axis.labels[usize::from(label)])
     };
+    // What runs already is one launch in all blocks, so their spread is that within a launch.
+    let is_started = |(cell, _): &(CellId, (usize, usize))| {
+        let resources = resources_of(&session.graph, *cell);
+        !resources
+            .into_iter()
+            .any(|resource| runs_already(&session.graph, resource))
+    };
     let measured = launched.noise(session, design);
+    let measured = measured.filter(|_| launched.measured.iter().all(is_started));
     let (noise, values) = match (measured, design.noise) {
         (Some((sd, blocks)), _) => {
             let figure = FIGURE;

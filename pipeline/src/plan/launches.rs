@@ -134,10 +134,47 @@ fn shared(
 }
 
 /// Returns the resources that are alive while a cell is measured; `None` without any, or if nothing is measured on them.
+/// Resources that the study does not start stand for all that are the same.
 fn servers(graph: &Graph<'_>, node: &Node<'_>, cell: CellId, set: usize) -> Option<Vec<CellId>> {
     let Stage { parameter_sets, .. } = node.stage;
     let mut resources = resources_of(graph, cell);
+    resources
+        .iter_mut()
+        .for_each(|resource| *resource = first_of_same(graph, *resource));
     resources.sort_unstable();
     let measured = node.kind.measures_here(&parameter_sets[set]);
     (measured && !resources.is_empty()).then_some(resources)
+}
+
+/// Returns the first cell with the same parameters as a resource, on inputs with the same parameters, if all that these prepare
+/// runs already; otherwise the resource.
+fn first_of_same(graph: &Graph<'_>, resource: CellId) -> CellId {
+    if !runs_already(graph, resource) {
+        return resource;
+    }
+    let parameters = |cell| parameters_of(graph, cell);
+    let behind = |cell: CellId| graph.inputs(cell).map(parameters).collect::<Vec<_>>();
+    let (own, inputs) = (parameters(resource), behind(resource));
+    let node = &graph.nodes[own.0];
+    let mut same = node.stage.cells.keys().map(|i| node.cell(i));
+    same.find(|other| parameters(*other) == own && behind(*other) == inputs)
+        .unwrap_or(resource)
+}
+
+/// Returns the stage of a cell and its parameter set.
+fn parameters_of(graph: &Graph<'_>, cell: CellId) -> (StageId, u32) {
+    let (stage, i) = graph.place(cell);
+    (stage, graph.nodes[stage].stage.cells[i].parameters)
+}
+
+/// Returns whether the study does not start a resource, because all that it needs runs already.
+pub(super) fn runs_already(graph: &Graph<'_>, resource: CellId) -> bool {
+    let mut inputs = graph.inputs(resource).peekable();
+    inputs.peek().is_some()
+        && inputs.all(|input| {
+            let (stage, set) = parameters_of(graph, input);
+            let node = &graph.nodes[stage];
+            node.kind
+                .runs_already(&node.stage.parameter_sets[set as usize])
+        })
 }

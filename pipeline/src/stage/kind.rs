@@ -208,6 +208,12 @@ pub trait StageKind: Send + Sync {
         None
     }
 
+    /// Returns whether what a cell of these parameters prepares runs already, for example a server at a URL. The study never starts
+    /// it, so the resources on it are one launch in all blocks.
+    fn runs_already(&self, _parameters: &Json) -> bool {
+        false
+    }
+
     /// Returns what cells of these parameters need from a machine, as text for people: programs, weights, devices. For
     /// the page of a study that was not run.
     fn requires(&self, _parameters: &Json) -> Vec<String> {

@@ -49,6 +49,22 @@ fn a_design_adds_the_axis_of_blocks_to_the_unit_and_to_what_is_measured_on_it() 
 }
 
 #[test]
+fn what_runs_already_is_one_launch_in_all_blocks() {
+    let axes = |settings: &str| {
+        let text = with(ARM).replace("{mode: \"${mode}\"}", settings);
+        valid(&text).spec["stages"]["ladder"]["on_one_launch"].clone()
+    };
+    let started = axes("{mode: \"${mode}\"}");
+    assert_eq!(started, json!(["concurrency", "rep", "workload"]));
+    // The arm is the same server under another name. The other label is another server.
+    let shared = axes("{mode: \"${mode}\", running: true}");
+    assert_eq!(
+        shared,
+        json!(["block", "concurrency", "configuration", "rep", "workload"])
+    );
+}
+
+#[test]
 fn blocks_and_the_arm_are_replicate_coordinates_and_change_no_setting() {
     let experiment = valid(&with(ARM));
     let plain = valid(VALID);

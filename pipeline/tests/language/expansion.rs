@@ -284,6 +284,12 @@ fn values_from_the_command_line_have_the_declared_type() {
     assert_eq!(experiment.spec["parameters"]["mode"], "slow");
     assert_eq!(experiment.spec["parameters"]["limit"], "90 s");
     assert_eq!(experiment.spec["stages"]["ladder"]["timeout_s"], 90);
+    let as_in_yaml = set(&[
+        ("mode", "slow"),
+        ("limit", "90 s"),
+        ("ladder", "[1, 2, 8, 4]"),
+    ]);
+    assert_eq!(load(VALID, &as_in_yaml).unwrap().spec, experiment.spec);
     for (name, value, message) in [
         (
             "requests",
@@ -293,7 +299,9 @@ fn values_from_the_command_line_have_the_declared_type() {
         ("requests", "0", "`requests` must be at least 1, found 0"),
         ("mode", "slw", "did you mean `slow`?"),
         ("request", "8", "did you mean `requests`?"),
-        ("limit", "5", "`5` is not a duration"),
+        ("limit", "5", "hint: add the unit: `5 s`"),
+        ("limit", "1m", "hint: write `1 min`"),
+        ("requests", "8.0", "hint: write `8`"),
     ] {
         let error = load(VALID, &set(&[(name, value)])).unwrap_err();
         assert!(error.contains(message), "{error}");
@@ -778,4 +786,81 @@ fn a_field_that_only_other_labels_have_is_absent() {
     let misspelt = text.replace("${configuration.warm}", "${configuration.wram}");
     let error = load(&misspelt, &Options::default()).unwrap_err();
     assert!(error.contains("has no field `wram`"), "{error}");
+}
+
+#[test]
+fn a_field_that_a_label_lacks_is_absent_inside_of_a_setting_too() {
+    let text = VALID
+        .replace("{slots: 8}", "{slots: 8, warm: 3, none: 1}")
+        .replace("{slots: 1}", "{slots: 1, none: null}")
+        .replace(
+            "    requests: ${requests}\n",
+            "    requests: ${requests}\n    extra: {list: [{a: \"${configuration.warm}\", b: 1}], none: \"${configuration.none}\"}\n",
+        );
+    let experiment = valid(&text);
+    let sets = &stage(&experiment, "ladder").parameter_sets;
+    let all: BTreeSet<String> = sets.iter().map(|set| set["extra"].to_string()).collect();
+    let expected = [
+        r#"{"list":[{"a":3,"b":1}],"none":1}"#,
+        // A null that the label has is a value.
+        r#"{"list":[{"b":1}],"none":null}"#,
+    ];
+    assert_eq!(all, BTreeSet::from(expected.map(str::to_owned)));
+}
+
+#[test]
+fn a_required_key_that_a_label_leaves_out_is_missing() {
+    let text = VALID
+        .replace("{slots: 8}", "{slots: 8, clients: 3, load: short}")
+        .replace("{slots: 1}", "{slots: 1, load: nowhere}")
+        .replace("\"${concurrency}\"}}", "\"${configuration.clients}\"}}")
+        .replace(
+            "workload: ${workload}\n",
+            "workload: ${configuration.load}\n",
+        );
+    let (text, _) = text.split_once("    exclude:").unwrap();
+    let error = load(text, &Options::default()).unwrap_err();
+    assert!(
+        error.contains("missing key `clients` (with configuration=serial"),
+        "{error}"
+    );
+    assert!(
+        error.contains("hint: its placeholder is a field that this label lacks"),
+        "{error}"
+    );
+}
+
+#[test]
+fn labels_in_another_form_get_a_remedy_that_is_right() {
+    for (written, other, hint) in [
+        (
+            "concurrency: \"${ladder}\"",
+            "concurrency: \"[1, 2]\"",
+            "write it without quotes: `[1, 2]`",
+        ),
+        (
+            "rep: {from: 1, to: \"${reps}\"}",
+            "rep: 3",
+            "write it as `[3]`, one label, or as `{from: 1, to: 3}`, 3 labels",
+        ),
+        (
+            "rep: {from: 1, to: \"${reps}\"}",
+            "rep: 1",
+            "write it as `[1]`",
+        ),
+        (
+            "rep: {from: 1, to: \"${reps}\"}",
+            "rep: \"{from: 1, to: 3}\"",
+            "write it without quotes: `{from: 1, to: 3}`",
+        ),
+        (
+            "workload: [short, long]",
+            "workload: [short, , long]",
+            "a value is missing before this comma: add it",
+        ),
+    ] {
+        assert!(VALID.contains(written), "{written}");
+        let error = load(&VALID.replace(written, other), &Options::default()).unwrap_err();
+        assert!(error.contains(&format!("hint: {hint}")), "{other}: {error}");
+    }
 }

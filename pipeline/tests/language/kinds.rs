@@ -167,6 +167,10 @@ impl StageKind for Kind {
         }
     }
 
+    fn runs_already(&self, parameters: &Json) -> bool {
+        parameters["settings"]["running"] == true
+    }
+
     fn adopts(&self, parameters: &Json) -> Option<Adopted> {
         let adopted = parameters["extra"].get("adopts")?;
         Some(Adopted {

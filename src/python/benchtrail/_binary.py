@@ -40,7 +40,7 @@ def binary() -> str:
     if found is None:
         raise BenchtrailError(
             "the binary `benchtrail` is not installed here",
-            "pip install benchtrail, or set BENCHTRAIL_BINARY to its path",
+            "install the wheel of benchtrail, which contains it, or set BENCHTRAIL_BINARY to its path",
             4,
         )
     return found

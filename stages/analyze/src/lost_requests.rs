@@ -86,10 +86,8 @@ pub(crate) fn asked(loads: &[Load<'_>]) -> Result<BTreeMap<Name, Asked>, Failure
                 .as_ref()
                 .and_then(|cell| usize::try_from(cell.int("expected_requests")?).ok());
             let name = (load.stage.clone(), coordinates.to_string());
-            let first = times.iter().flatten().map(|(sent, _)| *sent).min();
-            let last = times.iter().flatten().map(|(_, done)| *done).max();
             let asked = Asked {
-                window: first.zip(last).map(|(first, last)| (last - first) as f64),
+                window: answers.window().map(|(first, last)| (last - first) as f64),
                 steps: ClockSteps::of(&answers),
                 coordinates,
                 place: (l, c),
@@ -320,8 +318,7 @@ fn shift(cell: &CellRows, (lost, top): (usize, f64), column: &str, scale: Scale)
             // Arrivals decide how long an open loop takes.
             return Some(0.0);
         }
-        let first = timings.iter().filter_map(|t| t.request.sent_ns).min()?;
-        let last = timings.iter().filter_map(|t| t.request.done_ns).max()?;
+        let (first, last) = cell.window()?;
         let window = (last - first) as f64 / 1e6;
         // A client waits for its answer, so the load would have taken longer by what is left of it.
         let more: f64 = waits.map(|wait| (top - wait).max(0.0)).sum();

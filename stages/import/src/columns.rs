@@ -14,7 +14,10 @@ mod values;
 
 pub(crate) use declared::{add_units, problems};
 
-use checks::{foreign, no_rows, of_tool, uncertain_end, unlisted_status};
+use checks::{
+    aggregates, foreign, no_rows, of_tool, refused_yet_ok, stamped_at_the_end, uncertain_end,
+    unlisted_status,
+};
 use together::{columns_hint, several, together};
 use values::{
     YEAR_10000_NS, decimal_ns, float_ns, not_a_count, not_a_time, shown, too_late, whole,
@@ -142,6 +145,7 @@ fn is_time(name: &str) -> bool {
 pub(crate) fn read(import: &Import, format: Format, bytes: &[u8]) -> Result<Imported, ImportError> {
     foreign(format, bytes)?;
     let sheet = sheet(import, format, bytes)?;
+    aggregates(&sheet)?;
     let map = Map::new(import, &sheet).map_err(|error| match crate::recognised(bytes) {
         // Its rows are elsewhere in the file than in a table.
         Ok(one) if format == Format::Json => of_tool(one.tool),
@@ -153,6 +157,7 @@ pub(crate) fn read(import: &Import, format: Format, bytes: &[u8]) -> Result<Impo
             no_rows(&sheet),
             uncertain_end(format, bytes, &sheet),
             unlisted_status(import, &sheet),
+            stamped_at_the_end(import, &sheet),
         ]
         .into_iter()
         .flatten()
@@ -180,6 +185,7 @@ pub(crate) fn read(import: &Import, format: Format, bytes: &[u8]) -> Result<Impo
             .requests
             .push(read.map_err(|first| together(first, &map, &rows))?);
     }
+    imported.warnings.extend(refused_yet_ok(&imported.requests));
     for (name, source) in &import.columns {
         let unit = source
             .unit
@@ -450,8 +456,17 @@ fn check_unit(
         return Ok(());
     };
     let named_unit = match stated {
-        Some(stated) => Unit::from_word(stated),
-        None => Unit::of_name(from),
+        Some(stated) if !stated.trim().is_empty() => {
+            // As in `seconds since 1970`, `epoch ms` and `[s]`.
+            let mut words = stated.split(|c: char| !c.is_alphanumeric());
+            let of_file = words.find_map(|word| Unit::from_word(&word.to_lowercase()));
+            Some(of_file.ok_or_else(|| {
+                let message = format!("its unit is `{stated}`, and `{name}` needs s, ms, us or ns");
+                let hint = "convert the column, or correct the unit in the file";
+                ImportError::at(format!("column {from}"), message, hint)
+            })?)
+        }
+        _ => Unit::of_name(from),
     };
     match named_unit {
         Some(named_unit) if named_unit != unit => Err(ImportError::at(

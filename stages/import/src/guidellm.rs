@@ -6,6 +6,7 @@ use artifacts::Digest;
 use contract::RequestStatus;
 use serde_json::Value;
 
+use crate::agreement::{self, Figure, Over, latency_ms, output_tokens, ttft_ms};
 use crate::json::{At, ImportError};
 use crate::rows::{Imported, Row, Statistic};
 use crate::stage::index;
@@ -67,6 +68,25 @@ const METRICS: [(&str, &str, &str); 12] = [
     ),
 ];
 
+/// The metrics that the requests give again.
+const OF_REQUESTS: [Figure; 3] = [
+    Figure {
+        metric: "time_to_first_token_ms",
+        over: Over::Mean,
+        part: ttft_ms,
+    },
+    Figure {
+        metric: "request_latency",
+        over: Over::Mean,
+        part: |row| latency_ms(row).map(|(ms, n)| (ms / 1e3, n)),
+    },
+    Figure {
+        metric: "output_token_count",
+        over: Over::Mean,
+        part: output_tokens,
+    },
+];
+
 /// Reads one benchmark of a report.
 pub(crate) fn read(report: &At<'_>, entry: Option<u32>) -> Result<Imported, ImportError> {
     let benchmarks = report.need("benchmarks")?.items()?;
@@ -89,6 +109,7 @@ pub(crate) fn read(report: &At<'_>, entry: Option<u32>) -> Result<Imported, Impo
     let window = Window::of(benchmark)?;
     check_totals(&metrics, &benchmark.need("requests")?, &window)?;
     rows(benchmark, &window, &mut imported)?;
+    agreement::check(&mut imported, &OF_REQUESTS);
     Ok(imported)
 }
 

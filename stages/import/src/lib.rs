@@ -6,6 +6,7 @@
 //! original file beside them. What a file does not hold is null. The output of `benchtrail load --out` already consists
 //! of such tables (`own`).
 
+mod agreement;
 mod aiperf;
 mod arrays;
 mod columns;

@@ -204,18 +204,33 @@ impl Unit {
     /// Returns the unit for a word, as files and column metadata spell it.
     pub(crate) fn from_word(word: &str) -> Option<Self> {
         match word {
-            "s" | "sec" | "seconds" => Some(Self::S),
-            "ms" | "milliseconds" => Some(Self::Ms),
-            "us" | "µs" | "microseconds" => Some(Self::Us),
-            "ns" | "nanoseconds" => Some(Self::Ns),
+            "s" | "sec" | "secs" | "second" | "seconds" => Some(Self::S),
+            "ms" | "msec" | "msecs" | "millis" | "millisecond" | "milliseconds" => Some(Self::Ms),
+            // The micro sign and the Greek letter.
+            "us" | "\u{b5}s" | "\u{3bc}s" | "usec" | "usecs" | "micros" | "microsecond"
+            | "microseconds" => Some(Self::Us),
+            "ns" | "nsec" | "nsecs" | "nanos" | "nanosecond" | "nanoseconds" => Some(Self::Ns),
             _ => None,
         }
     }
 
-    /// Returns the unit that the name of a column ends with, as in `ttft_ms`.
+    /// Returns the unit that the name of a column ends with, as in `ttft_ms`, `TTFT (ms)`, `latency.ms` or `ttftMs`.
     pub(crate) fn of_name(column: &str) -> Option<Self> {
-        let (_, end) = column.rsplit_once('_')?;
-        Self::from_word(end)
+        let name = column.trim_end_matches(|c: char| !c.is_alphanumeric());
+        let mut before = None;
+        let mut word = 0;
+        for (at, c) in name.char_indices() {
+            let starts = |last: char| {
+                let of_camel_case = last.is_lowercase() && c.is_uppercase();
+                c.is_alphanumeric() && (!last.is_alphanumeric() || of_camel_case)
+            };
+            if before.is_some_and(starts) {
+                word = at;
+            }
+            before = Some(c);
+        }
+        // A name that is nothing but a unit names no quantity.
+        (word > 0).then(|| Self::from_word(&name[word..].to_lowercase()))?
     }
 
     /// Returns its length in nanoseconds.

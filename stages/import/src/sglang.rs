@@ -1,5 +1,6 @@
 //! `sglang.bench_serving [--output-details]`: `sglang/benchmark/serving.py`, one result per line.
 
+use crate::agreement::{self, Figure, Over, output_tokens, ttft_ms};
 use crate::arrays::{self, Gap};
 use crate::json::{At, ImportError};
 use crate::rows::Imported;
@@ -105,6 +106,20 @@ const FIGURES: &[Definition] = &[
     ),
 ];
 
+/// The figures that the lists give again.
+const OF_LISTS: [Figure; 2] = [
+    Figure {
+        metric: "ttft",
+        over: Over::Mean,
+        part: ttft_ms,
+    },
+    Figure {
+        metric: "total_output_tokens",
+        over: Over::Total,
+        part: output_tokens,
+    },
+];
+
 /// Reads one result.
 pub(crate) fn read(result: &At<'_>) -> Result<Imported, ImportError> {
     let mut imported = Imported::default();
@@ -121,7 +136,7 @@ pub(crate) fn read(result: &At<'_>) -> Result<Imported, ImportError> {
     };
     let [ttft, tpot, latency] = DISTRIBUTIONS;
     imported.summary = flat(result, &[ttft, tpot, itl, latency], FIGURES, n)?;
-    arrays::rows(result, gap, &mut imported)?;
+    let claimed = arrays::rows(result, gap, &mut imported)?;
     let facts = &mut imported.facts;
     facts.api = backend.map(str::to_owned);
     facts.model = result
@@ -149,6 +164,10 @@ pub(crate) fn read(result: &At<'_>) -> Result<Imported, ImportError> {
         None => facts.clients = limit,
     }
     if !imported.requests.is_empty() {
+        // A request that only the tool counts as completed is in its figures.
+        if claimed == 0 {
+            agreement::check(&mut imported, &OF_LISTS);
+        }
         if gap == Gap::OfAToken {
             imported.warnings.push(
                 "SGLang's client for `/generate` divides each gap between two chunks by the tokens of the second and \

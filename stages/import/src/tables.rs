@@ -147,6 +147,7 @@ fn cell(import: &Import, imported: &Imported, digest: &str) -> Result<Table, Tab
     let facts = &imported.facts;
     let measured = || imported.requests.iter().filter(|row| !row.warmup);
     let has_rows = !imported.requests.is_empty();
+    let one_clock = facts.clock == Clock::Cell;
     let warmup = imported.requests.iter().filter(|row| row.warmup).count() as i64;
     Cell::table(&[Cell {
         source: RowSource::Imported,
@@ -163,8 +164,14 @@ fn cell(import: &Import, imported: &Imported, digest: &str) -> Result<Table, Tab
         api: facts.api.clone(),
         streamed: facts.streamed,
         started_unix_ns: facts.started_unix_ns,
-        window_from_ns: measured().filter_map(|row| row.sent_ns).min(),
-        window_to_ns: measured().filter_map(|row| row.done_ns).max(),
+        window_from_ns: measured()
+            .filter_map(|row| row.sent_ns)
+            .min()
+            .filter(|_| one_clock),
+        window_to_ns: measured()
+            .filter_map(|row| row.done_ns)
+            .max()
+            .filter(|_| one_clock),
         ..Cell::default()
     }])
 }

@@ -1,5 +1,6 @@
 //! Every reader, against a file that its tool wrote and against broken files.
 
+mod agreement;
 mod columns;
 mod hostile;
 mod tools;

@@ -2,6 +2,7 @@
 
 use contract::RequestStatus;
 
+use crate::agreement::{self, Figure, Over, gaps_ms, output_tokens, ttft_ms};
 use crate::arrays::{self, Gap};
 use crate::json::{At, ImportError};
 use crate::rows::Imported;
@@ -86,6 +87,25 @@ const FIGURES: &[Definition] = &[
     ),
 ];
 
+/// The figures that the lists give again.
+const OF_LISTS: [Figure; 3] = [
+    Figure {
+        metric: "ttft",
+        over: Over::Mean,
+        part: ttft_ms,
+    },
+    Figure {
+        metric: "itl",
+        over: Over::Mean,
+        part: gaps_ms,
+    },
+    Figure {
+        metric: "total_output_tokens",
+        over: Over::Total,
+        part: output_tokens,
+    },
+];
+
 /// Reads one result.
 pub(crate) fn read(result: &At<'_>) -> Result<Imported, ImportError> {
     let mut imported = Imported::default();
@@ -116,6 +136,10 @@ pub(crate) fn read(result: &At<'_>) -> Result<Imported, ImportError> {
         {
             row.done_ns = row.last_token_ns;
         }
+    }
+    // A request that only the tool counts as completed is in its figures.
+    if claimed == 0 {
+        agreement::check(&mut imported, &OF_LISTS);
     }
     uncounted(result, &mut imported);
     Ok(imported)

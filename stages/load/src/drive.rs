@@ -11,6 +11,7 @@ use contract::{Chunk, Phase, Request};
 use pipeline::stage::Control;
 use serde_json::Value;
 
+use crate::arrival::Arrival;
 use crate::generators::{InFlight, conduct};
 use crate::measure::{Epoch, Health, Measured, Plan, Shared, Stop, answers, measure};
 use crate::peer::Peer;
@@ -22,6 +23,7 @@ use crate::servers::Servers;
 use crate::sheet::TableFile;
 use crate::structured::Validator;
 use crate::telemetry::{Absent, Companion, Power, Sampled, joined, while_sampling};
+use crate::trace::doubt_on_unit;
 use crate::watching::{Refused, Watching};
 use crate::workload::Tokenizer;
 
@@ -350,8 +352,11 @@ impl Notes {
         }
     }
 
-    /// Warns about too few prompts or sessions.
+    /// Warns about too few prompts or sessions, and about a trace that may have been misread.
     pub(crate) fn short(&mut self, spec: &LoadSpec, measured: &[&Measured]) {
+        if let Arrival::Trace(replay) = &spec.arrival {
+            self.warnings.extend(doubt_on_unit(replay, &spec.files));
+        }
         self.warnings.extend(short_of_prompts(spec, measured));
         self.warnings.extend(short_of_sessions(spec));
     }

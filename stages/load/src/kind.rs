@@ -59,7 +59,7 @@ impl StageKind for Load {
     }
 
     fn semantic_version(&self) -> u32 {
-        13
+        14
     }
 
     /// The model of a server and the rules of a search change more often than the load generator, which measures the
@@ -67,9 +67,9 @@ impl StageKind for Load {
     fn semantic_version_of(&self, parameters: &Json) -> u32 {
         match (&parameters["search"], &parameters["simulate"]) {
             (Json::Null, Json::Null) => self.semantic_version(),
-            (Json::Null, _) => 12,
-            (_, Json::Null) => 15,
-            (_, _) => 14,
+            (Json::Null, _) => 13,
+            (_, Json::Null) => 16,
+            (_, _) => 15,
         }
     }
 

@@ -189,6 +189,12 @@ impl Slo {
         *self != Self::default()
     }
 
+    /// Returns the bound that no answer can meet because it does not arrive piece by piece; `None` if each can be met.
+    pub fn unmet_by_whole_answers(&self) -> Option<&'static str> {
+        let first = self.ttft_ms.or(self.ttft_scheduled_ms);
+        first.map(|_| "ttft").or(self.tpot_ms.map(|_| "tpot"))
+    }
+
     /// Returns each bound, ms, with the value of a request that must not be above it.
     fn bounds(&self, row: &Request) -> impl Iterator<Item = (f64, Option<f64>)> {
         // In a closed loop, a request is due when its client is free, so a wait is not seen.
@@ -247,9 +253,57 @@ impl Summary {
     }
 }
 
+impl Summary {
+    /// Returns the doubt about a bound that no answer could meet, because none has such a latency.
+    pub fn unmeasured(&self, slo: &Slo) -> Option<String> {
+        let answers = self.statuses.get(&RequestStatus::Ok);
+        answers.filter(|answers| **answers > 0)?;
+        let bounds = [
+            ("TTFT", slo.ttft_ms.or(slo.ttft_scheduled_ms), self.ttft),
+            ("TPOT", slo.tpot_ms, self.tpot),
+            ("E2E", slo.e2e_ms.or(slo.e2e_scheduled_ms), self.e2e_latency),
+        ];
+        let (name, ..) = bounds
+            .into_iter()
+            .find(|(_, bound, sample)| bound.is_some() && sample.is_none())?;
+        Some(format!(
+            "no answer has a {name}, so none meets the bound on it, and goodput says nothing about the server; TTFT and TPOT take \
+             streamed answers, and TPOT takes answers of several chunks; leave out the bound"
+        ))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bound_on_a_latency_that_no_answer_has_is_doubted() {
+        let row = |id: i64, chunks: i64| Request {
+            chunks: Some(chunks),
+            output_tokens: Some(chunks),
+            first_token_ns: Some(45_000_000),
+            last_token_ns: Some(45_000_000 + (chunks - 1) * 10_000_000),
+            ..contract::synthetic::request(id)
+        };
+        let summary = |chunks: i64, slo: &Slo| {
+            crate::summarizer::Summarizer::of(&[row(0, chunks)], &[], slo).unwrap()
+        };
+        let slo = Slo {
+            tpot_ms: Some(40.0),
+            ..Slo::default()
+        };
+        let doubt = summary(1, &slo).unmeasured(&slo).unwrap();
+        assert!(doubt.starts_with("no answer has a TPOT"), "{doubt}");
+        assert_eq!(summary(4, &slo).unmeasured(&slo), None);
+        assert_eq!(summary(1, &slo).unmeasured(&Slo::default()), None);
+        assert_eq!(slo.unmet_by_whole_answers(), Some("tpot"));
+        let e2e = Slo {
+            e2e_ms: Some(1.0),
+            ..Slo::default()
+        };
+        assert_eq!(e2e.unmet_by_whole_answers(), None);
+    }
 
     #[test]
     fn quantiles_are_of_type_7() {

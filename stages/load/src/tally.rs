@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use contract::{Chunk, Phase, Request, RequestStatus, TokenSource};
+use contract::{Api, Chunk, Phase, Request, RequestStatus, TokenSource};
 
 use crate::pauses::Pauses;
 use crate::workload::Workload;
@@ -10,6 +10,23 @@ use crate::workload::Workload;
 /// The largest share of prompt tokens from a cache that needs no explanation. A chat template begins every prompt alike, and
 /// may be longer than the rest.
 const MOST_CACHED: f64 = 0.9;
+
+/// The share by which all answers together may differ from the length that was asked for. Servers count special tokens in
+/// different ways.
+const LENGTH_TOLERANCE: f64 = 0.05;
+
+/// The share of the time to the first text that tokens before it may take without a note.
+const EARLIER: f64 = 0.05;
+
+/// The tokens that first chunks have on average, by their length, from which they certainly have more than one. A single token
+/// may well be three times as long as others.
+const SEVERAL_TOKENS: f64 = 3.5;
+
+/// The share by which TPOT may be too low without a warning.
+const TPOT_TOLERANCE: f64 = 0.02;
+
+/// The length, in bytes, up to which first chunks may be single long tokens. With speculative decoding, the first token comes alone.
+const LONG_TOKEN: f64 = 14.0;
 
 /// Counts over a run's rows; memory does not grow with them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,6 +60,14 @@ pub struct Tally {
     /// Prompt tokens that came from the server's cache, and all prompt tokens, of the answered measured requests whose answer
     /// tells both; `None` if none does.
     pub cached: Option<(i64, i64)>,
+    /// All prompt tokens of the answered measured requests, as far as their answers tell them.
+    pub(crate) all_prompt_tokens: i64,
+    /// The lengths of answers, of the answered measured requests whose length was counted by tokens.
+    pub(crate) lengths: Lengths,
+    /// Answered measured requests whose text began after a token without text.
+    pub(crate) late_texts: LateTexts,
+    /// The first chunks of answered measured requests, if nobody counts their tokens.
+    pub(crate) first_chunks: FirstChunks,
     /// Answered measured requests with events without text of which nobody can tell how many tokens they have.
     pub silent: u64,
     /// Answered measured requests whose server counts fewer tokens than it sent chunks of text.
@@ -52,6 +77,34 @@ pub struct Tally {
     /// Measured requests that were answered completely, but without a chunk of text. Answers of APIs that generate no
     /// text do not count.
     pub without_text: u64,
+}
+
+/// Tokens of answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Lengths {
+    answers: i64,
+    requested: i64,
+    delivered: i64,
+}
+
+/// Answers whose text began after a token without text, with the sums of both times, in ns after sending.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct LateTexts {
+    answers: u64,
+    first_token_ns: i64,
+    first_text_ns: i64,
+}
+
+/// Answers with more tokens than chunks, of which nobody counts the tokens of the first chunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct FirstChunks {
+    answers: u64,
+    /// Tokens of the answers.
+    tokens: f64,
+    /// Tokens of their first chunks, if a token of an answer has the same number of bytes anywhere.
+    first: f64,
+    /// Bytes of their first chunks.
+    first_bytes: i64,
 }
 
 /// The spread of a count over requests.
@@ -138,6 +191,9 @@ impl Tally {
             let (before, sum) = self.cached.unwrap_or_default();
             self.cached = Some((before.saturating_add(cached), sum.saturating_add(all)));
         }
+        if row.status == RequestStatus::Ok {
+            self.add_text(row, chunks);
+        }
         if row.status == RequestStatus::Ok
             && row.output_tokens > Some(1)
             && let Some(first) = chunks.first()
@@ -167,6 +223,48 @@ impl Tally {
         self.peak_in_flight = self
             .peak_in_flight
             .max(row.in_flight_at_send.map(|others| others + 1));
+    }
+
+    /// Counts how many tokens an answer has, and where.
+    fn add_text(&mut self, row: &Request, chunks: &[Chunk]) {
+        let prompt = row.prompt_tokens.unwrap_or(0);
+        self.all_prompt_tokens = self.all_prompt_tokens.saturating_add(prompt);
+        let by_chunks = row.tokens_source == Some(TokenSource::Chunks);
+        let counted = row.output_tokens.filter(|_| !by_chunks);
+        let by_server = matches!(
+            row.tokens_source,
+            Some(TokenSource::Usage | TokenSource::Timings)
+        );
+        let lengths = counted
+            .filter(|_| by_server)
+            .zip(row.requested_output_tokens);
+        if let Some((delivered, requested)) = lengths.filter(|(_, requested)| *requested > 0) {
+            self.lengths.answers += 1;
+            self.lengths.delivered += delivered;
+            self.lengths.requested += requested;
+        }
+        let times = row.sent_ns.zip(row.first_silent_ns).zip(row.first_token_ns);
+        if let Some(((sent, token), text)) = times.filter(|((_, token), text)| token < text) {
+            self.late_texts.answers += 1;
+            self.late_texts.first_token_ns += token - sent;
+            self.late_texts.first_text_ns += text - sent;
+        }
+        // Reasoning that was not sent, and tokens without text, have notes of their own.
+        let is_plain = row.hidden_tokens() == 0 && row.first_silent_ns.is_none();
+        let unknown = row.first_chunk_tokens.is_none() && is_plain;
+        let bytes = |chunks: &[Chunk]| chunks.iter().filter_map(|chunk| chunk.bytes).sum::<i64>();
+        if let Some(tokens) = counted.filter(|tokens| unknown && *tokens > chunks.len() as i64)
+            && chunks.len() > 1
+        {
+            let first_bytes = bytes(&chunks[..1]);
+            let share = first_bytes as f64 / bytes(chunks).max(1) as f64;
+            self.first_chunks.first_bytes += first_bytes;
+            self.first_chunks.answers += 1;
+            self.first_chunks.tokens += tokens as f64;
+            // Each of the others has at least one.
+            let most = (tokens - chunks.len() as i64 + 1) as f64;
+            self.first_chunks.first += most.min(tokens as f64 * share);
+        }
     }
 
     /// Returns whether most streamed answers came in one piece. Times between tokens then depend on the component that
@@ -206,11 +304,11 @@ impl Tally {
                  and token throughput"
             )
         });
-        let notes = [in_chunks, hidden, silent, too_few];
+        let notes = [in_chunks, hidden, silent, too_few, self.late_texts.note()];
         notes.into_iter().flatten().collect()
     }
 
-    /// Returns the share of prompt tokens that came from the server's cache, if answers tell it.
+    /// Returns the share of prompt tokens that came from the server's cache, of the answers that tell it.
     pub fn cached_share(&self) -> Option<f64> {
         let (cached, all) = self.cached.filter(|(_, all)| *all > 0)?;
         Some(cached as f64 / all as f64)
@@ -224,9 +322,12 @@ impl Tally {
             || workload.prompts.is_written()
             || workload.sessions.is_some()
             || workload.system.is_some();
-        let share = self
-            .cached_share()
-            .filter(|share| !shares && *share > MOST_CACHED)?;
+        // Some servers, such as vLLM, leave out the count where nothing came from the cache.
+        let (cached, _) = self.cached.filter(|_| !shares)?;
+        let share = cached as f64 / self.all_prompt_tokens.max(1) as f64;
+        if share <= MOST_CACHED {
+            return None;
+        }
         Some(format!(
             "{:.0} % of the prompt tokens came from the server's cache, although the prompts do not share a prefix: the server \
              has seen them before, so TTFT is that of a warm cache; restart the server, or give another --seed",
@@ -252,7 +353,34 @@ impl Tally {
                  latencies; check what the server sends"
             )
         });
-        silent.into_iter().chain(self.late()).collect()
+        let doubts = silent.into_iter().chain(self.late());
+        doubts.chain(self.first_chunks.doubt()).collect()
+    }
+
+    /// Returns the doubt about answers that do not have the length that the workload asks for. Fields that replace ours may
+    /// ask for another one.
+    pub fn other_lengths(&self, workload: &Workload, api: Api) -> Option<String> {
+        let exact = workload.is_exact() && api.can_be_exact();
+        let Lengths {
+            answers,
+            requested,
+            delivered,
+        } = self.lengths;
+        // Servers differ in whether they count a special token of an answer.
+        let slack = (requested as f64 * LENGTH_TOLERANCE).max(answers as f64);
+        let more = (delivered - requested) as f64;
+        let why = if requested == 0 || !workload.extra.is_empty() {
+            return None;
+        } else if more < -slack && exact {
+            "it does not ignore the end of sequence, so it decides how long answers are"
+        } else if more > slack {
+            "it does not keep the limit, so it decides how long answers are"
+        } else {
+            return None;
+        };
+        Some(format!(
+            "the server sent {delivered} output tokens, and {requested} were asked for: {why}"
+        ))
     }
 
     /// Returns the doubt about answers that arrived in one piece.
@@ -284,9 +412,147 @@ impl Tally {
     }
 }
 
+impl LateTexts {
+    /// Returns the note on times to the first token that are those of the first text.
+    fn note(self) -> Option<String> {
+        let (token, text) = (self.first_token_ns as f64, self.first_text_ns as f64);
+        if self.answers == 0 || token >= text * (1.0 - EARLIER) {
+            return None;
+        }
+        let ms = |sum: f64| sum / self.answers as f64 / 1e6;
+        Some(format!(
+            "{} began with tokens without text, {:.1} ms after sending on average, and with text after {:.1} ms: TTFT ends with \
+             the first text; special tokens, or reasoning under a name that Benchtrail does not read, may be the cause",
+            artifacts::counted(self.answers, "answer"),
+            ms(token),
+            ms(text)
+        ))
+    }
+}
+
+impl FirstChunks {
+    /// Returns the doubt about times per token that take a long first chunk for one token.
+    fn doubt(self) -> Option<String> {
+        let answers = self.answers as f64;
+        let after = (self.tokens - self.first).max(1.0);
+        let too_low = 1.0 - after / (self.tokens - answers).max(after);
+        let may_be_one = self.first_bytes as f64 <= LONG_TOKEN * answers;
+        if may_be_one || self.first < SEVERAL_TOKENS * answers || too_low < TPOT_TOLERANCE {
+            return None;
+        }
+        Some(format!(
+            "the first chunk of {} has about {:.0} tokens by its length, and the server does not count them, so TPOT takes it for \
+             one token and is about {:.0} % too low; a server that reports its usage in every event tells the number",
+            artifacts::counted(self.answers, "answer"),
+            self.first / answers,
+            too_low * 100.0
+        ))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_first_chunks_of_unknown_tokens_are_doubted_and_short_ones_are_not() {
+        let row = |tokens: i64, chunks: i64| Request {
+            output_tokens: Some(tokens),
+            chunks: Some(chunks),
+            first_chunk_tokens: None,
+            ..contract::synthetic::request(0)
+        };
+        let doubt = |row: Request, bytes: &[i64]| {
+            let chunk = |(i, bytes): (usize, &i64)| Chunk {
+                request_id: 0,
+                attempt: row.attempt,
+                at_ns: i as i64,
+                bytes: Some(*bytes),
+                tokens: None,
+                read: Some(i as i64),
+            };
+            let chunks: Vec<Chunk> = bytes.iter().enumerate().map(chunk).collect();
+            Tally::of(&[row], &chunks).first_chunks.doubt()
+        };
+        // The first token comes alone, as a long word, before pairs of short ones.
+        assert_eq!(doubt(row(64, 33), &[&[9][..], &[3; 32]].concat()), None);
+        // Eight tokens in each of eight events.
+        let said = doubt(row(64, 8), &[32; 8]).unwrap();
+        assert!(
+            said.contains("about 8 tokens") && said.contains("11 % too low"),
+            "{said}"
+        );
+        // Speculative decoding: the first token comes alone, and may be a long word.
+        assert_eq!(doubt(row(64, 22), &[&[9][..], &[12; 21]].concat()), None);
+        // A token in each event, but for the end of the sequence.
+        assert_eq!(doubt(row(9, 8), &[[20].as_slice(), &[4; 7]].concat()), None);
+        // The server counts.
+        let counted = Request {
+            first_chunk_tokens: Some(8),
+            ..row(64, 8)
+        };
+        assert_eq!(doubt(counted, &[32; 8]), None);
+        // Two of 500 tokens change nothing.
+        assert_eq!(doubt(row(500, 250), &[8; 250]), None);
+    }
+
+    #[test]
+    fn answers_of_another_length_than_asked_for_are_doubted() {
+        let tally = |delivered: i64, source| {
+            let row = Request {
+                output_tokens: Some(delivered),
+                requested_output_tokens: Some(100),
+                tokens_source: Some(source),
+                ..contract::synthetic::request(0)
+            };
+            Tally::of(&[row], &[])
+        };
+        let workload = |mode: &str, extra: serde_json::Value| -> Workload {
+            serde_json::from_value(serde_json::json!({
+                "prompts": {"words": {"length": 4}}, "output": {"tokens": 100, "mode": mode}, "extra": extra,
+            }))
+            .unwrap()
+        };
+        let none = serde_json::json!({});
+        let (exact, cap) = (workload("exact", none.clone()), workload("cap", none));
+        let api = Api::OpenaiChat;
+        let short = tally(40, TokenSource::Usage);
+        let doubt = short.other_lengths(&exact, api).unwrap();
+        assert!(
+            doubt.starts_with("the server sent 40 output tokens, and 100"),
+            "{doubt}"
+        );
+        // A cap allows shorter answers, and the count of a special token is a matter of taste.
+        assert_eq!(short.other_lengths(&cap, api), None);
+        assert_eq!(short.other_lengths(&exact, Api::AnthropicMessages), None);
+        let nearly = tally(99, TokenSource::Usage);
+        assert_eq!(nearly.other_lengths(&exact, api), None);
+        let unknown = tally(40, TokenSource::Chunks);
+        assert_eq!(unknown.other_lengths(&exact, api), None);
+        let long = tally(300, TokenSource::Usage);
+        assert!(long.other_lengths(&cap, api).is_some());
+        let other = workload("cap", serde_json::json!({"max_tokens": 300}));
+        assert_eq!(long.other_lengths(&other, api), None);
+    }
+
+    #[test]
+    fn text_that_begins_long_after_the_first_token_is_noted() {
+        let notes = |silent_ms: i64| {
+            let row = Request {
+                sent_ns: Some(0),
+                first_silent_ns: Some(silent_ms * 1_000_000),
+                first_token_ns: Some(100_000_000),
+                ..contract::synthetic::request(0)
+            };
+            Tally::of(&[row], &[]).notes_on_tokens()
+        };
+        let note = notes(20).remove(0);
+        assert!(
+            note.starts_with("1 answer began with tokens without text, 20.0 ms"),
+            "{note}"
+        );
+        assert!(notes(98).is_empty());
+    }
 
     #[test]
     fn answers_whose_chunks_count_as_tokens_are_noted() {
@@ -348,7 +614,7 @@ mod tests {
         };
         let words = workload(serde_json::json!({"words": {"length": 4}}));
         let prefix = workload(serde_json::json!({"shared-prefix": {"prefix": 4, "suffix": 4}}));
-        let warm = Tally::of(&[row(0, Some(94)), row(1, Some(98)), row(2, None)], &[]);
+        let warm = Tally::of(&[row(0, Some(94)), row(1, Some(98))], &[]);
         assert_eq!(
             (warm.cached, warm.cached_share()),
             (Some((192, 200)), Some(0.96))
@@ -356,6 +622,12 @@ mod tests {
         let doubt = warm.warm_cache(&words).unwrap();
         assert!(doubt.starts_with("96 % of the prompt tokens"), "{doubt}");
         assert_eq!(warm.warm_cache(&prefix), None);
+        // vLLM names the count only where something came from the cache.
+        let rarely = Tally::of(&[row(0, Some(94)), row(1, None), row(2, None)], &[]);
+        assert_eq!(
+            (rarely.warm_cache(&words), rarely.cached_share()),
+            (None, Some(0.94))
+        );
         let cold = Tally::of(&[row(0, Some(10))], &[]);
         assert_eq!(cold.warm_cache(&words), None);
         assert_eq!(Tally::of(&[row(0, None)], &[]).cached_share(), None);

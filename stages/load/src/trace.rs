@@ -73,6 +73,8 @@ pub(crate) struct Recorded {
     pub(crate) words: Option<f64>,
     pub(crate) input_tokens: Option<f64>,
     pub(crate) output_tokens: Option<u32>,
+    /// Whether the name of the time says its unit.
+    pub(crate) says_unit: bool,
     /// The blocks of the prompt; equal ids mean equal text.
     pub(crate) hash_ids: Vec<u64>,
 }
@@ -113,6 +115,25 @@ pub(crate) fn rows_of(file: &str, bytes: Vec<u8>) -> Result<Vec<Recorded>, Strin
     } else {
         Ok(rows)
     }
+}
+
+/// The arrivals per second of a trace above which its times may be seconds that are read as milliseconds.
+const MANY_PER_SECOND: f64 = 100.0;
+
+/// Returns the doubt about times whose unit nobody says, and that are very dense if they are milliseconds.
+pub(crate) fn doubt_on_unit(replay: &Replay, files: &NamedFiles) -> Option<String> {
+    let (rows, _) = read_trace(&replay.file, replay.digest.as_deref(), files).ok()?;
+    let span_s = rows.last()?.at_s;
+    let is_dense = (rows.len() - 1) as f64 > MANY_PER_SECOND * span_s;
+    let is_open = rows.len() > 1 && span_s > 0.0 && !rows[0].says_unit;
+    (is_open && is_dense).then(|| {
+        format!(
+            "`timestamp` in the trace was read as milliseconds, so its {} requests came within {} s; if it counts seconds, name \
+             the column `timestamp_s`, and if not, `timestamp_ms`",
+            rows.len(),
+            span_s as f32
+        )
+    })
 }
 
 /// Parses the rows of a trace; errors contain the line, from 1.
@@ -199,10 +220,14 @@ fn recorded(object: &Map<String, Value>) -> Result<Recorded, String> {
         }
         value => Ok(value),
     };
-    let at_s = match number(&["timestamp_s"])? {
+    let milliseconds = |name: &str| Ok::<_, String>(number(&[name])?.map(|ms| ms / 1000.0));
+    let said = match number(&["timestamp_s"])? {
+        Some(seconds) => Some(seconds),
+        None => milliseconds("timestamp_ms")?,
+    };
+    let at_s = match said {
         Some(seconds) => seconds,
-        None => number(&["timestamp_ms", "timestamp"])?
-            .map(|ms| ms / 1000.0)
+        None => milliseconds("timestamp")?
             .ok_or("`timestamp_s`, `timestamp_ms` or `timestamp` must be a number")?,
     };
     let hash_ids = match object.get("hash_ids") {
@@ -216,6 +241,7 @@ fn recorded(object: &Map<String, Value>) -> Result<Recorded, String> {
     };
     Ok(Recorded {
         at_s,
+        says_unit: said.is_some(),
         hash_ids,
         words: count(&["input_words"])?,
         input_tokens: count(&["input_tokens", "input_length"])?,
@@ -236,12 +262,41 @@ mod tests {
         let mut rows = parse(lines).unwrap();
         assert_eq!(rows[0].hash_ids, [1]);
         rows[0].hash_ids.clear();
+        // Only the second one names the unit of its times.
+        rows.iter_mut().for_each(|row| row.says_unit = true);
         assert_eq!(rows, parse(table).unwrap());
         assert_eq!((rows[0].at_s, rows[1].at_s), (0.0, 0.25));
         assert_eq!(
             (rows[0].words(0.9), rows[1].output_tokens),
             (Some(90), Some(2))
         );
+    }
+
+    #[test]
+    fn dense_times_without_a_unit_are_doubted() {
+        let folder = tempfile::tempdir().unwrap();
+        let doubt = |name: &str, times: &[f64]| {
+            let line = |at: &f64| format!("{{\"{name}\": {at}}}\n");
+            let file = folder.path().join("trace.jsonl");
+            std::fs::write(&file, times.iter().map(line).collect::<String>()).unwrap();
+            let replay = Replay {
+                file: file.to_str().unwrap().to_owned(),
+                digest: None,
+                speed: 1.0,
+            };
+            doubt_on_unit(&replay, &NamedFiles::default())
+        };
+        // Seconds, as numbers with a fraction and since 1970.
+        let words = doubt("timestamp", &[0.0, 0.5, 1.25, 2.5]).unwrap();
+        assert!(words.contains("4 requests came within 0.0025 s"), "{words}");
+        let since_1970 = [1.732e9, 1.732e9 + 1.0, 1.732e9 + 3.0];
+        assert!(doubt("timestamp", &since_1970).is_some());
+        // Milliseconds, names that say the unit, and requests at once.
+        assert_eq!(doubt("timestamp", &[0.0, 500.0, 1250.0]), None);
+        assert_eq!(doubt("timestamp_ms", &[0.0, 0.5, 1.25]), None);
+        assert_eq!(doubt("timestamp_s", &[0.0, 0.001]), None);
+        assert_eq!(doubt("timestamp", &[0.0, 0.0, 0.0]), None);
+        assert_eq!(doubt("timestamp", &[0.0]), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use engines::Package;
 use pipeline::{Control, Failure, Leases};
 use sha2::{Digest, Sha256};
 
-use crate::venv::Session;
+use crate::venv::{PinnedBy, Session};
 
 /// Fetches one package into `folder`, checks it, and returns its file.
 pub(crate) fn fetch(
@@ -56,6 +56,7 @@ pub(crate) fn fetch(
         folder,
         control,
         leases,
+        pinned_by: PinnedBy::Definition,
     };
     session.wait(command, "pip", &format!("fetching {name}"))?;
     let mut files = fs::read_dir(&downloads).map_err(|e| trouble("the download", &e))?;

@@ -2,28 +2,30 @@
 //!
 //! The program's own bytes and those of its shared libraries are part of the key. For a script, its interpreter and the
 //! distributions beside it are also part of the key, because a launcher of a few lines starts whatever is
-//! installed there. The same holds for the files that the definition names in arguments and variables, and for the values of
+//! installed there, and for a script of a shell, the programs that it names. The same holds for the files that the definition names in arguments and variables, and for the values of
 //! inherited variables. Files that these values name are not followed, so files that a program reads itself are not covered.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use artifacts::Digest;
 use engines::{Engine, Program};
-use pipeline::executable::find;
-use pipeline::version_manager::{of_version_manager, selection};
+use pipeline::executable::digest_of;
+use pipeline::version_manager::{of_version_manager, selection, shims_of};
 use pipeline::{Failure, Json};
 use serde_json::json;
 
 use crate::libraries::libraries;
 use crate::machine::Machine;
-use crate::module::site_packages;
+use crate::module::{added_folders, modules_of, site_packages};
+use crate::script::{interpreter, is_shell, programs_in};
+use crate::sources::sources;
 use crate::surroundings::Brought;
 
-/// The most bytes of a script's first line.
-const LINE: u64 = 4096;
+/// How many scripts may start each other.
+const DEPTH: usize = 4;
 
 /// Returns what identifies the program of an engine, the files that its definition names and the values that it inherits, with those by which the user chooses a
 /// version if the program is the script of a version manager. Empty for an
@@ -39,19 +41,16 @@ pub(crate) fn facets(
     brought: Brought,
 ) -> Result<BTreeMap<String, Json>, Failure> {
     let mut facets = BTreeMap::new();
-    let name = match &engine.launch.program {
-        Program::Installed(name) => Some(name.as_str()),
-        // A worker runs in the interpreter on the search path, with the distributions beside it.
-        Program::Python(_) | Program::Worker(_) | Program::WorkerFile(_) => Some("python3"),
-        Program::Packaged(_) | Program::Running(_) => None,
-    };
-    let name = name.filter(|_| brought == Brought::Nothing);
-    let path = name.and_then(|name| machine.program(name));
+    let path = program_of(engine, machine, brought);
     // A launcher's packages are pinned.
     if let Some(path) = &path
         && !matches!(engine.launch.program, Program::Python(_))
     {
-        facets.insert("program".to_owned(), identity_of(path, engine)?);
+        let identity = identity_of(path, engine, DEPTH).map_err(|e| {
+            let path = path.display();
+            Failure::failed(format!("the program {path} cannot be read: {e}"))
+        })?;
+        facets.insert("program".to_owned(), identity);
     }
     // In a container, a path names another file.
     let files = match brought {
@@ -79,33 +78,79 @@ pub(crate) fn facets(
     Ok(facets)
 }
 
-/// Returns what identifies a program that an engine starts.
-fn identity_of(path: &Path, engine: &Engine) -> Result<Json, Failure> {
-    let whole = || {
-        let mut identity = program(path)?;
-        let libraries = libraries(&path.canonicalize()?, library_path(engine))?;
-        if !libraries.is_empty() {
-            identity["libraries"] = json!(libraries);
-        }
-        Ok(identity)
+/// Returns the path of the program that the user installed, if the engine starts one.
+fn program_of(engine: &Engine, machine: &Machine, brought: Brought) -> Option<PathBuf> {
+    let name = match &engine.launch.program {
+        Program::Installed(name) => name.as_str(),
+        // A worker runs in the interpreter on the search path, with the distributions beside it.
+        Program::Python(_) | Program::Worker(_) | Program::WorkerFile(_) => "python3",
+        Program::Packaged(_) | Program::Running(_) => return None,
     };
-    whole().map_err(|e: io::Error| {
-        let path = path.display();
-        Failure::failed(format!("the program {path} cannot be read: {e}"))
+    machine
+        .program(name)
+        .filter(|_| brought == Brought::Nothing)
+}
+
+/// Returns the warning about a script that starts a program of which the key does not contain the bytes.
+pub(crate) fn not_in_key(engine: &Engine, machine: &Machine, brought: Brought) -> Option<String> {
+    let path = program_of(engine, machine, brought)?;
+    let is_script = matches!(engine.launch.program, Program::Installed(_))
+        && shims_of(&path).is_none()
+        && interpreter(&path)
+            .ok()?
+            .is_some_and(|shell| is_shell(&shell))
+        && programs_in(&path)
+            .ok()?
+            .iter()
+            .all(|program| only_starts(program));
+    is_script.then(|| {
+        format!(
+            "the program {} is a script that names no engine by an absolute path, so keys contain only the script: if you \
+             change a program that it starts, change the engine's `version`, too, or name that program by its path in the script",
+            path.display()
+        )
     })
 }
 
-/// Returns the folders in which the loader looks first for the libraries of an engine.
+/// Returns whether a program is one that starts another one.
+fn only_starts(program: &Path) -> bool {
+    const STARTERS: [&str; 12] = [
+        "docker", "env", "ionice", "nice", "nohup", "numactl", "podman", "setsid", "stdbuf",
+        "sudo", "taskset", "timeout",
+    ];
+    let name = program.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| STARTERS.contains(&name))
+}
+
+/// Returns what identifies a program that an engine starts, and the programs that it starts if it is a script of a shell.
+fn identity_of(path: &Path, engine: &Engine, depth: usize) -> io::Result<Json> {
+    let mut identity = program(path, engine)?;
+    let real = path.canonicalize()?;
+    let libraries = libraries(&real, search_path(engine, "LD_LIBRARY_PATH"))?;
+    if !libraries.is_empty() {
+        identity["libraries"] = json!(libraries);
+    }
+    let of_shell = interpreter(&real)?.is_some_and(|shell| is_shell(&shell));
+    if of_shell && depth > 0 && shims_of(path).is_none() {
+        for started in programs_in(&real)? {
+            // A program may be executable and not readable, such as `sudo`.
+            let name = without_home(&started.to_string_lossy(), home().as_deref());
+            identity["starts"][name] = identity_of(&started, engine, depth - 1).unwrap_or_default();
+        }
+    }
+    Ok(identity)
+}
+
+/// Returns the folders of a search path that an engine gets in a variable.
 #[expect(
     clippy::disallowed_methods,
     reason = "this value reaches the engine, so it decides what is measured"
 )]
-fn library_path(engine: &Engine) -> Vec<PathBuf> {
-    const NAME: &str = "LD_LIBRARY_PATH";
+pub(crate) fn search_path(engine: &Engine, variable: &str) -> Vec<PathBuf> {
     let launch = &engine.launch;
-    let folders = match launch.environment.get(NAME) {
+    let folders = match launch.environment.get(variable) {
         Some(folders) => Some(folders.into()),
-        None if launch.inherit.iter().any(|name| name == NAME) => std::env::var_os(NAME),
+        None if launch.inherit.iter().any(|name| name == variable) => std::env::var_os(variable),
         None => None,
     };
     let folders = folders.unwrap_or_default();
@@ -119,7 +164,7 @@ fn library_path(engine: &Engine) -> Vec<PathBuf> {
     reason = "these values reach the engine, so they are part of what was measured"
 )]
 fn inherited(names: &[String]) -> Json {
-    let home = std::env::var("HOME").ok();
+    let home = home();
     let value = |name: &String| -> Json {
         match std::env::var_os(name) {
             None => Json::Null,
@@ -136,6 +181,14 @@ fn inherited(names: &[String]) -> Json {
         .collect()
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "records are published without the owner's home folder"
+)]
+fn home() -> Option<String> {
+    std::env::var("HOME").ok()
+}
+
 fn without_home(value: &str, home: Option<&str>) -> String {
     match home.filter(|home| home.len() > 1) {
         Some(home) => value.replace(home, "~"),
@@ -145,27 +198,37 @@ fn without_home(value: &str, home: Option<&str>) -> String {
 
 /// Returns the digest of a program. For a Python interpreter, which starts whatever is installed in its environment, also
 /// returns the distributions that it finds. For a script, returns those of its interpreter, and the interpreter's digest.
-fn program(path: &Path) -> io::Result<Json> {
+fn program(path: &Path, engine: &Engine) -> io::Result<Json> {
     let real = path.canonicalize()?;
-    let mut identity = json!({ "digest": Digest::of_large_file(&real)?.to_string() });
+    let mut identity = json!({ "digest": digest_of(&real)?.to_string() });
     // A script's environment is where its interpreter is named, not where a link points. The same holds for the link
     // that a virtual environment has in place of an interpreter.
     let interpreter = match interpreter(&real)? {
         Some(interpreter) => {
             if let Ok(real) = interpreter.canonicalize() {
-                identity["interpreter"] = json!(Digest::of_large_file(&real)?.to_string());
+                identity["interpreter"] = json!(digest_of(&real)?.to_string());
             }
             interpreter
         }
         None => path.to_owned(),
     };
-    let mut packages = Vec::new();
     // A version manager's choice depends on more than files. A changed package in any of its versions may matter.
-    for python in of_version_manager(path) {
-        packages.extend(distributions(&python)?);
+    let mut folders: Vec<PathBuf> = of_version_manager(path)
+        .iter()
+        .flat_map(|python| site_packages(python))
+        .collect();
+    if folders.is_empty() && is_python(&interpreter) {
+        folders = site_packages(&interpreter);
     }
-    if packages.is_empty() && is_python(&interpreter) {
-        packages = distributions(&interpreter)?;
+    let mut packages = Vec::new();
+    if !folders.is_empty() {
+        // Python looks into the folders of `PYTHONPATH` first.
+        folders.splice(0..0, added_folders(engine));
+        packages = distributions(&folders)?;
+        let sources = sources(&folders, &modules_of(engine))?;
+        if !sources.is_empty() {
+            identity["sources"] = json!(sources);
+        }
     }
     if let Some(selection) = selection(path)? {
         identity["selection"] = json!(selection);
@@ -188,37 +251,11 @@ fn is_python(path: &Path) -> bool {
     })
 }
 
-/// Returns the interpreter from a script's first line; `None` for other files.
-fn interpreter(path: &Path) -> io::Result<Option<PathBuf>> {
-    let mut start = Vec::new();
-    File::open(path)?.take(LINE).read_to_end(&mut start)?;
-    let line = start.split(|b| *b == b'\n').next().unwrap_or_default();
-    let Some(rest) = line.strip_prefix(b"#!") else {
-        return Ok(None);
-    };
-    let text = String::from_utf8_lossy(rest);
-    let mut words = text.split_whitespace();
-    let first = words.next().map(PathBuf::from);
-    Ok(match first {
-        Some(env) if env.ends_with("env") => words
-            .find(|word| !word.starts_with('-') && !word.contains('='))
-            .and_then(on_path),
-        other => other,
-    })
-}
-
-/// Finds the program that `env` would start.
-#[expect(clippy::disallowed_methods, reason = "`env` searches the search path")]
-fn on_path(name: &str) -> Option<PathBuf> {
-    let folders = std::env::var_os("PATH")?;
-    find(name, std::env::split_paths(&folders))
-}
-
 /// Returns the distributions in the folders in which an interpreter looks for modules, as `NAME-VERSION`.
-fn distributions(interpreter: &Path) -> io::Result<Vec<String>> {
+fn distributions(folders: &[PathBuf]) -> io::Result<Vec<String>> {
     let mut distributions = Vec::new();
-    for folder in site_packages(interpreter) {
-        let entries = match fs::read_dir(&folder) {
+    for folder in folders {
+        let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
             Err(e) => return Err(e),
@@ -238,6 +275,16 @@ fn distributions(interpreter: &Path) -> io::Result<Vec<String>> {
 mod tests {
     use super::*;
 
+    fn engine(launch: &Json) -> Engine {
+        let engine = json!({"title": "x", "version": "1", "launch": launch});
+        serde_json::from_value(engine).unwrap()
+    }
+
+    fn of(path: &Path) -> io::Result<Json> {
+        let engine = engine(&json!({"program": {"installed": path}}));
+        identity_of(path, &engine, DEPTH)
+    }
+
     #[test]
     fn a_program_is_its_bytes_and_a_script_also_what_is_installed_beside_its_interpreter() {
         let folder = tempfile::tempdir().unwrap();
@@ -252,35 +299,72 @@ mod tests {
             format!("#!{}/bin/python3\nrun()\n", root.display()),
         )
         .unwrap();
-        let first = program(&script).unwrap();
+        let first = of(&script).unwrap();
         assert_eq!(first["distributions"], json!(["engine-1.0"]));
-        assert_eq!(first, program(&script).unwrap(), "what stays is the same");
+        assert_eq!(first, of(&script).unwrap(), "what stays is the same");
 
         // Each of these alone changes the identity.
         fs::create_dir(site.join("torch-2.9.dist-info")).unwrap();
-        let second = program(&script).unwrap();
+        let second = of(&script).unwrap();
         assert_eq!(second["distributions"], json!(["engine-1.0", "torch-2.9"]));
         fs::write(root.join("bin/python3"), "another interpreter").unwrap();
-        let third = program(&script).unwrap();
+        let third = of(&script).unwrap();
         assert_ne!(third["interpreter"], second["interpreter"]);
         fs::write(
             &script,
             format!("#!{}/bin/python3\nrun(2)\n", root.display()),
         )
         .unwrap();
-        assert_ne!(program(&script).unwrap()["digest"], third["digest"]);
+        assert_ne!(of(&script).unwrap()["digest"], third["digest"]);
 
         let binary = root.join("bin/binary");
         fs::write(&binary, b"\x7fELF one").unwrap();
-        let one = program(&binary).unwrap();
+        let one = of(&binary).unwrap();
         fs::write(&binary, b"\x7fELF two").unwrap();
-        let two = program(&binary).unwrap();
+        let two = of(&binary).unwrap();
         assert_ne!(one, two);
         assert_eq!(
             two.as_object().unwrap().len(),
             1,
             "a binary is its bytes: {two}"
         );
+    }
+
+    #[test]
+    fn a_script_of_a_shell_is_also_what_it_starts() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("an environment");
+        let site = root.join("lib/python3.12/site-packages");
+        fs::create_dir_all(&site).unwrap();
+        fs::create_dir_all(root.join("bin")).unwrap();
+        fs::write(root.join("bin/python3"), "an interpreter").unwrap();
+        let write = |name: &str, text: &str| {
+            let path = root.join("bin").join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            path
+        };
+        // What installers write if a path has a space.
+        let line = format!(r#"'''exec' "{}/bin/python3" "$0" "$@""#, root.display());
+        let script = write("engine", &format!("#!/bin/sh\n{line}\n' '''\nrun()\n"));
+        let first = of(&script).unwrap();
+        fs::create_dir(site.join("torch-2.9.dist-info")).unwrap();
+        let second = of(&script).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(second["distributions"], json!(["torch-2.9"]));
+
+        let wrapper = write("run.sh", "#!/bin/sh\nexec server \"$@\"\n");
+        let engine = engine(&json!({"program": {"installed": wrapper}}));
+        let warned = || not_in_key(&engine, Machine::here(), Brought::Nothing).is_some();
+        assert!(warned(), "nobody knows what it starts");
+        let server = write("server", "\u{7f} one");
+        let text = format!("#!/bin/sh\nexec '{}' \"$@\"\n", server.display());
+        write("run.sh", &text);
+        assert!(!warned());
+        let one = of(&wrapper).unwrap();
+        write("server", "\u{7f} two, longer");
+        assert_ne!(of(&wrapper).unwrap(), one);
     }
 
     #[test]
@@ -298,10 +382,10 @@ mod tests {
             let all = identity["distributions"].as_array();
             all.is_some_and(|all| all.contains(&json!(name)))
         };
-        let empty = program(&python).unwrap();
+        let empty = of(&python).unwrap();
         assert!(!has(&empty, "torch-2.9"));
         fs::create_dir(site.join("torch-2.9.dist-info")).unwrap();
-        let one = program(&python).unwrap();
+        let one = of(&python).unwrap();
         assert!(has(&one, "torch-2.9"), "{one}");
         assert_eq!(one["digest"], empty["digest"]);
 
@@ -309,7 +393,7 @@ mod tests {
         let shared = root.join("shared");
         fs::create_dir_all(shared.join("engine-1.0.dist-info")).unwrap();
         fs::write(site.join("more.pth"), format!("{}\n", shared.display())).unwrap();
-        assert!(has(&program(&python).unwrap(), "engine-1.0"));
+        assert!(has(&of(&python).unwrap(), "engine-1.0"));
     }
 
     #[test]
@@ -325,14 +409,14 @@ mod tests {
             fs::create_dir(home.join("bin")).unwrap();
             fs::write(home.join("bin/python3"), "an interpreter").unwrap();
         }
-        let identity = program(&root.join("shims/python3")).unwrap();
+        let identity = of(&root.join("shims/python3")).unwrap();
         let all = identity["distributions"].as_array().unwrap();
         for name in ["torch-3.11.7", "torch-3.12.1"] {
             assert!(all.contains(&json!(name)), "{identity}");
         }
         // The version that the user chose decides what is started.
         fs::write(root.join("version"), "3.12.1\n").unwrap();
-        assert_ne!(program(&root.join("shims/python3")).unwrap(), identity);
+        assert_ne!(of(&root.join("shims/python3")).unwrap(), identity);
     }
 
     #[test]

@@ -11,11 +11,11 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use artifacts::Digest;
 use object::Endianness;
 use object::elf::{self, FileHeader64};
 use object::read::ReadCache;
 use object::read::elf::FileHeader;
+use pipeline::executable::digest_of;
 
 /// The loader's configuration, which names more folders.
 const CONFIGURATION: &str = "/etc/ld.so.conf";
@@ -95,11 +95,7 @@ pub(crate) fn libraries(
         insert(&mut libraries, path, &size);
     }
     for path in &own {
-        insert(
-            &mut libraries,
-            path,
-            &Digest::of_large_file(path)?.to_string(),
-        );
+        insert(&mut libraries, path, &digest_of(path)?.to_string());
     }
     Ok(libraries)
 }

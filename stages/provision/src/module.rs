@@ -4,11 +4,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use artifacts::counted;
 use engines::{Engine, Program};
 use pipeline::Failure;
 use pipeline::suggest::either;
 use pipeline::version_manager::{of_version_manager, shims_of};
 
+use crate::installed::search_path;
 use crate::machine::Machine;
 
 /// Returns a failure for an engine that runs in Python (as `INTERPRETER -m MODULE`, or as a worker) if no folder in
@@ -17,13 +19,24 @@ use crate::machine::Machine;
 pub fn missing_module(engine: &Engine, machine: &Machine) -> Option<Failure> {
     let (program, module) = in_python(engine)?;
     let path = machine.program(program)?;
-    let mut names: Vec<String> = engine.distributions.clone();
-    names.extend(module.map(str::to_owned));
-    let names: Vec<String> = names.iter().map(|name| name.replace('-', "_")).collect();
+    let names = modules_of(engine);
+    let added = added_folders(engine);
+    let set = engine.launch.environment.get(MODULES);
+    let mut settings = engine.settings.values();
+    // Where these folders are is only known when the engine starts.
+    if set.is_some_and(|set| set.contains('{'))
+        || settings.any(|setting| setting.environment.contains_key(MODULES))
+    {
+        return None;
+    }
     let mut looked = Vec::new();
     for interpreter in interpreters(&path, program, machine) {
-        let folders = site_packages(&interpreter);
-        if folders.is_empty() || folders.iter().any(|folder| may_have(folder, &names)) {
+        let mut folders = site_packages(&interpreter);
+        if folders.is_empty() {
+            return None;
+        }
+        folders.extend(added.clone());
+        if folders.iter().any(|folder| may_have(folder, &names)) {
             return None;
         }
         looked.extend(folders);
@@ -48,7 +61,7 @@ pub fn missing_module(engine: &Engine, machine: &Machine) -> Option<Failure> {
     let python = path.file_name().unwrap_or_default().to_string_lossy();
     let others = match looked.len() {
         1 => String::new(),
-        n => format!(" and {} more folders", n - 1),
+        n => format!(" and {}", counted(n - 1, "more folder")),
     };
     let name_it = match module {
         Some(_) => format!(
@@ -64,6 +77,28 @@ pub fn missing_module(engine: &Engine, machine: &Machine) -> Option<Failure> {
         first.display()
     );
     Some(Failure::failed(message).hint(hint))
+}
+
+/// The variable with more folders in which Python looks for modules.
+const MODULES: &str = "PYTHONPATH";
+
+/// Returns the folders in which the interpreter of an engine looks for modules, besides its own. A worker runs isolated.
+pub(crate) fn added_folders(engine: &Engine) -> Vec<PathBuf> {
+    match engine.is_worker() {
+        true => Vec::new(),
+        false => search_path(engine, MODULES),
+    }
+}
+
+/// Returns the Python modules that an engine is known to consist of.
+pub(crate) fn modules_of(engine: &Engine) -> Vec<String> {
+    let module = in_python(engine).and_then(|(_, module)| module);
+    let names = engine
+        .distributions
+        .iter()
+        .map(String::as_str)
+        .chain(module);
+    names.map(|name| name.replace('-', "_")).collect()
 }
 
 /// Returns an engine's interpreter and the module that it starts. A worker imports from its distributions.
@@ -97,7 +132,7 @@ fn interpreters(path: &Path, program: &str, machine: &Machine) -> Vec<PathBuf> {
 /// not in one.
 #[expect(
     clippy::disallowed_methods,
-    reason = "these variables decide where an interpreter searches for modules"
+    reason = "this variable decides where an interpreter searches for modules"
 )]
 pub(crate) fn site_packages(interpreter: &Path) -> Vec<PathBuf> {
     let root_of = |path: &Path| Some(path.parent()?.parent()?.to_owned());
@@ -128,9 +163,6 @@ pub(crate) fn site_packages(interpreter: &Path) -> Vec<PathBuf> {
         }
     }
     folders.extend(folders.clone().iter().flat_map(|folder| linked(folder)));
-    if let Some(paths) = std::env::var_os("PYTHONPATH") {
-        folders.extend(std::env::split_paths(&paths));
-    }
     folders
 }
 
@@ -262,9 +294,34 @@ mod tests {
         let machine = searching(&[root.join("shims")]);
         let missing = || missing_module(&engine(Path::new("python3")), &machine);
         let failure = missing().expect("no version has it");
-        assert!(failure.hint.unwrap().contains("and 1 more folders"));
+        assert!(failure.hint.unwrap().contains("and 1 more folder"));
         fs::create_dir(newer.join("stub")).unwrap();
         assert!(missing().is_none(), "it may be the version that is chosen");
+    }
+
+    #[test]
+    fn a_module_may_lie_in_a_folder_that_the_engine_gets_in_a_variable() {
+        let folder = tempfile::tempdir().unwrap();
+        let python = folder.path().join("bin/python3");
+        executable(&python);
+        let packages = folder.path().join("lib/python3.12/site-packages");
+        fs::create_dir_all(packages).unwrap();
+        fs::write(folder.path().join("pyvenv.cfg"), "").unwrap();
+        let checkout = folder.path().join("checkout");
+        fs::create_dir_all(&checkout).unwrap();
+        let mut engine = engine(&python);
+        let missing = |engine: &Engine| missing_module(engine, Machine::here()).is_some();
+        assert!(missing(&engine));
+        let mut set = |folders: &str| {
+            let variables = &mut engine.launch.environment;
+            variables.insert(MODULES.to_owned(), folders.to_owned());
+            missing(&engine)
+        };
+        let folders = format!("/nowhere:{}", checkout.display());
+        assert!(set(&folders));
+        assert!(!set("{packages}"), "the folder is not yet there");
+        fs::create_dir(checkout.join("stub")).unwrap();
+        assert!(!set(&folders));
     }
 
     #[test]

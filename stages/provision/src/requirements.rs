@@ -1,5 +1,7 @@
 //! Checks whether a machine meets an engine's requirements.
 
+use std::path::Path;
+
 use engines::{Engine, Program};
 use pipeline::suggest::any_of;
 
@@ -119,6 +121,15 @@ pub fn unmet(engine: &Engine, machine: &Machine, brought: Brought) -> Vec<Unmet>
 
 /// Returns the message for a missing program that the user installs. A name with `/` is a path.
 fn not_installed(name: &str) -> Unmet {
+    if name.contains('/') && Path::new(name).is_file() {
+        return Unmet {
+            reason: format!("`{name}` cannot be executed"),
+            hint: Some(format!(
+                "allow it (`chmod +x {name}`), or name the program that executes it as `launch.program.installed`, and the \
+                 file as the first of `launch.arguments`"
+            )),
+        };
+    }
     let (reason, place) = if name.contains('/') {
         let reason = format!("there is no program `{name}`");
         (
@@ -155,6 +166,22 @@ mod tests {
             "launch": {"program": {"installed": "sh"}, "arguments": ["{port}"]},
         });
         Engine::from_json(&definition).unwrap()
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_executed_is_not_called_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.sh");
+        let path = path.to_str().unwrap();
+        assert!(
+            not_installed(path)
+                .reason
+                .starts_with("there is no program")
+        );
+        std::fs::write(path, "#!/bin/sh\n").unwrap();
+        let unmet = not_installed(path);
+        assert_eq!(unmet.reason, format!("`{path}` cannot be executed"));
+        assert!(unmet.hint.unwrap().contains("chmod +x"));
     }
 
     fn machine() -> Machine {

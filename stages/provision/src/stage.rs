@@ -15,11 +15,13 @@ use serde_json::json;
 
 use crate::choice::{engine_chain, find, fit, takes_no_draft, takes_no_hub, takes_no_id};
 use crate::descriptor::{describe, live};
+use crate::installed;
 use crate::machine::Machine;
 use crate::module::missing_module;
 use crate::prepare::prepare;
 use crate::remote::prepare_there;
 use crate::settings::{Choice, Named, Parameters, Settings, sentence};
+use crate::surroundings::EnvironmentRecipe;
 use crate::{container, probe, venv, weights};
 
 /// The provision kind.
@@ -52,6 +54,14 @@ impl StageKind for Provision {
 
     fn schema(&self) -> schemars::Schema {
         schemars::schema_for!(Settings)
+    }
+
+    fn runs_already(&self, parameters: &Json) -> bool {
+        let is_running = |engine: &Named<Engine>| {
+            matches!(engine.definition.launch.program, Program::Running(_))
+        };
+        serde_json::from_value::<Parameters>(parameters.clone())
+            .is_ok_and(|parameters| parameters.engines.iter().all(is_running))
     }
 
     fn requires(&self, parameters: &Json) -> Vec<String> {
@@ -325,6 +335,12 @@ impl StageKind for Provision {
         if facets.contains_key(engines::FILES) {
             warnings.extend(engines::not_in_key(&choice.engine.definition.files()));
         }
+        let brought = EnvironmentRecipe::brought(parameters.environment.as_ref());
+        warnings.extend(installed::not_in_key(
+            &choice.engine.definition,
+            machine,
+            brought,
+        ));
         for (name, missing) in &choice.passed_over {
             let taken = &choice.engine.name;
             warnings.push(format!(

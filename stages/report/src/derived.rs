@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Column, Scalar, Table};
-use contract::slowing_reasons;
+use contract::{GateOutcome, GateSeverity, slowing_reasons};
+use pipeline::design::BLOCK;
 use pipeline::place::Condition;
 use pipeline::stage::{CellStatus, Execution, Input, Json, LedgerLine};
 
@@ -272,9 +273,10 @@ fn warnings(data: &Data, stage: &str) -> Result<Vec<(String, Vec<String>)>, Miss
     if !data.has(&name) {
         return Ok(by_gate);
     }
+    let one = |column: &str, word: &str| (column.to_owned(), vec![Scalar::Text(word.to_owned())]);
     let only = Condition(vec![
-        ("outcome".to_owned(), vec![Scalar::Text("fail".to_owned())]),
-        ("severity".to_owned(), vec![Scalar::Text("warn".to_owned())]),
+        one("outcome", GateOutcome::Fail.word()),
+        one("severity", GateSeverity::Warn.word()),
     ]);
     let warned = data.view(&name, &only)?;
     for row in 0..warned.rows.len() {
@@ -417,7 +419,10 @@ fn shared_launches(spec: &Json, load: &str) -> Option<String> {
         }
         let tables = reader["settings"]["tables"].as_object();
         for table in tables.into_iter().flatten().map(|(_, table)| table) {
-            let unit = names(table, "unit");
+            let unit = match table.get("unit") {
+                Some(_) => names(table, "unit"),
+                None => vec![BLOCK.to_owned()],
+            };
             let within: Vec<&String> = unit.iter().filter(|a| on_one_launch.contains(a)).collect();
             if !within.is_empty() {
                 shared.extend(within.into_iter().cloned());

@@ -21,6 +21,7 @@ mod format;
 mod guard;
 mod held;
 mod html;
+mod labels;
 mod language;
 mod ledger;
 mod method;

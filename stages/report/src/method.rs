@@ -502,6 +502,11 @@ fn in_words(value: &Json) -> String {
                 .collect::<Vec<_>>()
                 .join(if nested { "; " } else { ", " })
         }
+        // 4.0 is how a whole number looks among numbers with a fraction.
+        Json::Number(number) if number.is_f64() => number
+            .as_f64()
+            .filter(|whole| whole.fract() == 0.0 && whole.abs() < 1e15)
+            .map_or_else(|| number.to_string(), |whole| whole.to_string()),
         other => other.to_string(),
     }
 }
@@ -592,7 +597,7 @@ mod tests {
         );
         assert_eq!(
             in_words(&json!({"seed": 1, "temperature": 0.0})),
-            "seed 1, temperature 0.0"
+            "seed 1, temperature 0"
         );
         assert_eq!(
             in_words(&json!({"inter-token": "1 min"})),

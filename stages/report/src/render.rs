@@ -254,6 +254,7 @@ fn draw(
     let view = data
         .view(&settings.table, &only)
         .map_err(|miss| miss.to_string())?;
+    crate::labels::check_labels(settings, &world.parameters.literals, data, &view)?;
     let lacks = crate::footnotes::of(world, &settings.table, &view, &only)
         .map_err(|miss| miss.to_string())?;
     crate::figure::draw(data, settings, &lacks, (&title, &caption)).map_err(|e| e.to_string())

@@ -1,6 +1,8 @@
 //! What the sentences of the experiment file may say: the report prints them as the study's own words, so their numbers and
 //! words are checked while planning.
 
+mod directions;
+
 use std::ops::Range;
 
 use artifacts::Scalar;
@@ -9,12 +11,21 @@ use pipeline::stage::{Json, KnownAxis, KnownStage, Problem, Step};
 use crate::check::{Numeral, is_quantile, numerals};
 use crate::claims::Claim;
 use crate::settings::Named;
-use crate::statement::{FREE, Rule, RuleKind, allows, checked, is_checked_before_number};
+use crate::statement::{
+    FREE, Rule, RuleKind, checked, is_checked_before_number, licenses, needs_proof,
+};
 
 const NUMBER: &str = "a number that is neither in the claim's rule nor a label of an axis";
 const WORD: &str = "the claim's rule does not check this word";
+const OPPOSITE: &str = "the claim's rule shows the opposite";
+const NOTHING: &str =
+    "the claim's rule only finds no difference, which does not show that none exists";
 const BY_RULE: &str = "let the rule test it, or leave it out: the report prints the sentence if the rule holds, and looks up \
                        every other number";
+const BY_SIDE: &str =
+    "change the word, or the rule's `side`: `greater` means that side a has the higher value";
+const BY_EQUIVALENCE: &str =
+    "use `equivalent` or `not-worse`, which need a margin, or say that there is no evidence";
 const IN_TITLE: &str =
     "a title and a question do not say what was found: leave it out, or declare a claim";
 
@@ -41,22 +52,34 @@ pub(crate) fn wrong_in_claim(
     let mut problems = Vec::new();
     for (route, says, rule) in std::iter::once(own).chain(narrower) {
         let allowed = Allowed::of(rule, stages, axes);
-        let numbers = allowed.wrong(says).into_iter().map(|part| (part, NUMBER));
-        let words = wrong_words(says, rule).into_iter().map(|part| (part, WORD));
-        problems.extend(numbers.chain(words).map(|(part, message)| {
+        let numbers = allowed.wrong(says).into_iter();
+        let words = wrong_words(says, rule).into_iter();
+        let unproved = unproved_words(says, rule).into_iter();
+        let opposite = directions::opposite(says, rule, stages).into_iter();
+        let wrong = numbers.map(|part| (part, NUMBER, BY_RULE));
+        let wrong = wrong.chain(words.map(|part| (part, WORD, BY_RULE)));
+        let wrong = wrong.chain(unproved.map(|part| (part, NOTHING, BY_EQUIVALENCE)));
+        let wrong = wrong.chain(opposite.map(|part| (part, OPPOSITE, BY_SIDE)));
+        problems.extend(wrong.map(|(part, message, hint)| {
             let message = format!("`{}`: {message}", &says[part.clone()]);
             let problem = Problem {
                 route: route.clone(),
                 ..Problem::at(&[], message)
             };
             problem
-                .hint(BY_RULE)
+                .hint(hint)
                 .part(says, part)
                 .in_definition("claims", &claim.name)
         }));
     }
     problems
 }
+
+/// Beginnings of words after a share that is an effect.
+const EFFECTS: [&str; 17] = [
+    "faster", "slower", "higher", "lower", "more", "less", "fewer", "longer", "shorter", "better",
+    "worse", "larger", "smaller", "gain", "increase", "drop", "reduc",
+];
 
 /// Verbs that state a result.
 const CHANGES: [&str; 8] = [
@@ -116,6 +139,8 @@ struct Allowed {
     tested: Vec<f64>,
     /// The other numbers: of the settings of the tables, of labels, and how many labels an axis has.
     counted: Vec<f64>,
+    /// The shares of the quantiles that the rule reads: `p90` counts nine of ten requests.
+    shares: Vec<f64>,
     names: Vec<String>,
 }
 
@@ -131,15 +156,9 @@ impl Allowed {
         allowed.tested.extend(in_rule);
         let in_choices = allowed.numbers(&Json::Array(chosen));
         allowed.counted.extend(in_choices);
-        let mut rules = vec![rule];
-        while let Some(rule) = rules.pop() {
-            match rule {
-                Rule::AllOf(parts) | Rule::AnyOf(parts) => rules.extend(parts),
-                _ => {
-                    let table = rule.place().map(|(table, _)| table).unwrap_or_default();
-                    allowed.add_settings(table, stages);
-                }
-            }
+        for part in parts(rule) {
+            let table = part.place().map(|(table, _)| table).unwrap_or_default();
+            allowed.add_settings(table, stages);
         }
         // The settings of the load and of the server are facts of the study.
         for stage in stages {
@@ -193,16 +212,22 @@ impl Allowed {
         }
     }
 
-    /// Adds a text as a name, and returns its numbers. Of the quantile in `ttft_ms_p90`, these are 90 and 0.9.
+    /// Adds a text as a name, with the shares of the quantiles in it, and returns its other numbers.
     fn in_text(&mut self, text: &str) -> Vec<f64> {
         self.names.push(text.to_owned());
-        let own = numerals(text)
+        let (names, own): (Vec<Numeral>, Vec<Numeral>) = numerals(text)
             .into_iter()
-            .filter_map(|numeral| numeral.value);
+            .partition(|numeral| numeral.is_name(text));
+        // The number in a name, as in `tp4`, is not one that the rule tests.
+        self.counted
+            .extend(names.iter().filter_map(|numeral| numeral.value));
         let words = text.split(|c: char| !c.is_alphanumeric());
         let percents = words.filter(|word| is_quantile(word));
-        let percents = percents.filter_map(|word| word[1..].parse::<f64>().ok());
-        own.chain(percents.flat_map(|p| [p, p / 100.0])).collect()
+        for percent in percents.filter_map(|word| word[1..].parse::<f64>().ok()) {
+            self.counted.extend([percent, percent / 100.0]);
+            self.shares.push(percent / 100.0);
+        }
+        own.iter().filter_map(|numeral| numeral.value).collect()
     }
 
     /// Returns the numerals of a sentence that it may not contain.
@@ -221,7 +246,7 @@ impl Allowed {
                 let between = &says[a.range.end..b.range.start];
                 let of_each = [" of ", " in "].iter().any(|word| between.contains(word));
                 let share = a.value? / b.value?;
-                Some(of_each && has(&self.tested, share))
+                Some(of_each && (has(&self.tested, share) || has(&self.shares, share)))
             };
             pair(i) == Some(true) || i.checked_sub(1).and_then(pair) == Some(true)
         };
@@ -240,6 +265,16 @@ impl Allowed {
         let is_tested = |value: f64| has(&self.tested, value);
         if numeral.is_percent(says) {
             let share = value / 100.0;
+            // `90 % of the requests` counts, and `90 % faster` is an effect.
+            let next = says[numeral.range.end..]
+                .trim_start_matches([' ', '\u{a0}', '\u{202f}', '%'])
+                .trim_start_matches("percent")
+                .trim_start();
+            let is_effect = EFFECTS.iter().any(|word| next.starts_with(word));
+            // The slowest 10 % are those above p90.
+            if !is_effect && (has(&self.shares, share) || has(&self.shares, 1.0 - share)) {
+                return true;
+            }
             return [value, share, 1.0 + share, 1.0 - share, share - 1.0]
                 .into_iter()
                 .any(is_tested);
@@ -295,23 +330,68 @@ fn has(numbers: &[f64], value: f64) -> bool {
 
 /// Returns the words of a sentence that no part of its rule allows. A predicate over all rows may say anything of them.
 fn wrong_words(says: &str, rule: &Rule) -> Vec<Range<usize>> {
-    let mut kinds = Vec::new();
-    let mut rules = vec![rule];
-    while let Some(rule) = rules.pop() {
-        match rule {
-            Rule::AllOf(parts) | Rule::AnyOf(parts) => rules.extend(parts),
-            _ => kinds.push(rule.kind()),
-        }
-    }
+    let parts = parts(rule);
     let free = [RuleKind::Every, RuleKind::NoRow, RuleKind::Holds];
-    if kinds.iter().any(|kind| free.contains(kind)) {
+    if parts.iter().any(|part| free.contains(&part.kind())) {
         return Vec::new();
     }
     let words = checked(says).into_iter();
     let wrong = words.filter(|(_, word)| {
-        !is_checked_before_number(word) && !kinds.iter().any(|kind| allows(*kind, word))
+        !is_checked_before_number(word) && !parts.iter().any(|part| licenses(part, word))
     });
     wrong.map(|(range, _)| range).collect()
+}
+
+/// Returns the words of a sentence that say that there is nothing, if each part of its rule only finds nothing.
+fn unproved_words(says: &str, rule: &Rule) -> Vec<Range<usize>> {
+    if !parts(rule).iter().all(|part| finds_nothing(part)) {
+        return Vec::new();
+    }
+    let words = checked(says)
+        .into_iter()
+        .filter(|(_, word)| needs_proof(word));
+    words.map(|(range, _)| range).collect()
+}
+
+/// Whether a rule holds if a test shows nothing: `verdict = 'no evidence'`, `verdict != 'different'`, `p > 0.05`.
+fn finds_nothing(rule: &Rule) -> bool {
+    let (that, is_denied) = match rule {
+        Rule::Every(r) | Rule::Holds(r) => (&r.that, false),
+        Rule::NoRow(r) => (&r.that, true),
+        _ => return false,
+    };
+    // With a further condition, the rule may show what the sentence says.
+    if that
+        .split_whitespace()
+        .any(|word| word.eq_ignore_ascii_case("and"))
+    {
+        return false;
+    }
+    let that: String = that.chars().filter(|c| !c.is_whitespace()).collect();
+    let has = |parts: &[&str]| parts.iter().any(|part| that.contains(part));
+    let shows = ["equivalent", "not_lower", "not_higher"];
+    let large_p = |sign: &str| {
+        let mut places = that.match_indices(sign).map(|(at, _)| &that[..at]);
+        places.any(|before| {
+            let name = before
+                .rsplit(|c: char| !(c.is_alphanumeric() || c == '_'))
+                .next();
+            name.is_some_and(|name| name == "p" || name.ends_with("_p") && !name.ends_with("top_p"))
+        })
+    };
+    let nothing = match is_denied {
+        true => has(&["verdict='different'"]) || large_p("<"),
+        false => has(&["'noevidence'", "'undecidable'", "verdict!='different'"]) || large_p(">"),
+    };
+    nothing && !has(&shows)
+}
+
+/// Returns the rules that a rule consists of.
+fn parts(rule: &Rule) -> Vec<&Rule> {
+    match rule {
+        Rule::AllOf(all) | Rule::AnyOf(all) => all.iter().flat_map(parts).collect(),
+        one => vec![one],
+    }
 }
 
 #[cfg(test)]
@@ -401,6 +481,14 @@ mod tests {
             ("Nine requests of ten end within 700 ms.", &bound, &none),
             ("Nine of ten requests end within 0.7 s, p90.", &bound, &none),
             ("Nine of ten requests end within 600 ms.", &bound, &["600"]),
+            // The number of a quantile is not an effect.
+            ("90 % of requests end within 700 ms.", &bound, &none),
+            ("Requests are 90 % faster.", &bound, &["90"]),
+            (
+                "Requests are 90x faster, or 10 % slower.",
+                &bound,
+                &["90x", "10"],
+            ),
             ("They are 25 % higher.", &effect, &none),
             ("They are 30 % higher.", &effect, &["30"]),
         ] {
@@ -416,6 +504,68 @@ mod tests {
         assert_eq!(refused("Most of them are faster.", &least), [""; 0]);
         let every = json!({"every": {"table": table, "that": "effect > 1"}});
         assert_eq!(refused("It never falls below one.", &every), [""; 0]);
+    }
+
+    #[test]
+    fn a_rule_that_finds_nothing_does_not_show_that_there_is_nothing() {
+        let rule =
+            |kind: &str, that: &str| json!({kind: {"table": "results.comparison", "that": that}});
+        for (kind, that, wrong) in [
+            ("every", "verdict = 'no evidence'", true),
+            ("holds", "verdict != 'different'", true),
+            ("every", "holm_p > 0.05", true),
+            ("no-row", "verdict = 'different'", true),
+            ("no-row", "p < 0.05", true),
+            ("every", "verdict = 'equivalent'", false),
+            (
+                "every",
+                "verdict != 'different' and equivalent = true",
+                false,
+            ),
+            ("every", "errors_a = errors_b", false),
+            ("every", "effect > 1", false),
+            ("no-row", "effect < 1", false),
+        ] {
+            let rule = rule(kind, that);
+            let refused_part = if wrong { &["no difference"][..] } else { &[] };
+            assert_eq!(
+                refused("There is no difference.", &rule),
+                refused_part,
+                "{kind} {that}"
+            );
+            assert_eq!(
+                refused("There is no evidence of one.", &rule),
+                [""; 0],
+                "{that}"
+            );
+        }
+        let shown = json!({"holds": {"table": "results.comparison", "that": "verdict = 'different' and higher = 'x'"}});
+        assert_eq!(refused("It is no slower.", &shown), [""; 0]);
+    }
+
+    #[test]
+    fn a_superlative_names_the_end_that_its_rule_shows() {
+        let rule =
+            |kind: &str, column: &str| json!({kind: {"table": "results.means", "column": column}});
+        for (kind, column, fastest) in [
+            ("largest", "output_throughput_mean", true),
+            ("smallest", "output_throughput_mean", false),
+            ("largest", "ttft_ms_p50_mean", false),
+            ("smallest", "ttft_ms_p50_mean", true),
+        ] {
+            let rule = rule(kind, column);
+            let (right, wrong) = match fastest {
+                true => ("the fastest, the best", "slowest"),
+                false => ("the slowest, the worst", "fastest"),
+            };
+            assert_eq!(refused(right, &rule), [""; 0], "{kind} {column}");
+            assert_eq!(refused(wrong, &rule), [wrong], "{kind} {column}");
+        }
+        // Only its author knows which end of another column is better.
+        for column in ["utilization", "output_throughput_ratio"] {
+            let rule = rule("largest", column);
+            assert_eq!(refused("The best, the worst.", &rule), [""; 0]);
+        }
     }
 
     #[test]

@@ -142,7 +142,8 @@ fn empty_notes(world: &World, view: &View, telling: &[String]) -> Result<Vec<Str
     let names = &view.table.columns;
     // An aggregate has no reasons: those are in the table from which it was made.
     let is_mean = |name: &str| name.ends_with("_mean") && names.iter().any(|c| c == "interval_of");
-    let mut notes: Vec<(String, Vec<String>)> = Vec::new();
+    // Columns with the same reason share a note. The numbers of a reason have places, so its text differs from column to column.
+    let mut notes: Vec<((String, Scalar), String, Vec<String>)> = Vec::new();
     for name in names.iter().filter(|name| first(name).is_none()) {
         let stem = ["_mean", "_low"]
             .iter()
@@ -156,28 +157,35 @@ fn empty_notes(world: &World, view: &View, telling: &[String]) -> Result<Vec<Str
             whys.push("quantiles_refused".to_owned());
         }
         let why = whys.iter().find_map(|why| Some((first(why)?, why)));
-        let end = match why {
-            None if is_mean(name) => String::new(),
+        let column = plain("", std::iter::once(name), "").columns;
+        let heading = own_heading(world, view, &column[0]);
+        let reason = match why {
+            None if is_mean(name) => (String::new(), Scalar::Null),
             None => continue,
             Some((row, why)) => {
                 let reason = value(row, why);
                 let differs = |other: &Scalar| *other != Scalar::Null && *other != reason;
-                if (0..view.rows.len()).any(|i| differs(&value(i, why))) {
-                    format!("; the column `{why}` has the reasons")
-                } else {
-                    let shown = world.show(view, row, why, "", "").map_err(missed)?;
-                    format!(": {shown}")
+                match (0..view.rows.len()).any(|i| differs(&value(i, why))) {
+                    true => (why.clone(), Scalar::Null),
+                    false => (String::new(), reason),
                 }
             }
         };
-        let column = plain("", std::iter::once(name), "").columns;
-        let heading = own_heading(world, view, &column[0]);
-        match notes.iter_mut().find(|(other, _)| *other == end) {
-            Some((_, headings)) => headings.push(heading),
-            None => notes.push((end, vec![heading])),
+        if let Some((_, _, headings)) = notes.iter_mut().find(|(other, ..)| *other == reason) {
+            headings.push(heading);
+            continue;
         }
+        let end = match (why, &reason) {
+            (Some((row, why)), (_, Scalar::Text(_))) => {
+                let shown = world.show(view, row, why, "", "").map_err(missed)?;
+                format!(": {shown}")
+            }
+            (Some((_, why)), _) => format!("; the column `{why}` has the reasons"),
+            (None, _) => String::new(),
+        };
+        notes.push((reason, end, vec![heading]));
     }
-    let note = |(end, headings): (String, Vec<String>)| {
+    let note = |(_, end, headings): (_, String, Vec<String>)| {
         format!("No row has a value of *{}*{end}.", headings.join("*, *"))
     };
     Ok(notes.into_iter().map(note).collect())

@@ -9,6 +9,7 @@ mod describe;
 mod elsewhere;
 mod fit;
 mod group;
+mod listening;
 mod log_tail;
 mod part;
 mod probe;

@@ -103,7 +103,7 @@ impl<'a> Part<'a> {
         match prepared.and_then(|files| changed_file(files, &self.engine.files())) {
             None => Ok(()),
             Some(path) => Err(Failure::failed(format!(
-                "the file {path} changed after the engine was prepared, so this server would not be comparable with the others"
+                "{path} changed after the engine was prepared, so this server would not be comparable with the others"
             ))
             .hint("run again: cells that have another key now are measured again")),
         }

@@ -21,6 +21,8 @@ use pipeline::{CellStatus, Failure, Job, LocalPaths, Media, Output};
 use places::Containment;
 use regex_lite::Regex;
 
+use crate::listening;
+
 /// The time in which an engine that refuses connections must end.
 const ENDING: Duration = Duration::from_secs(10);
 
@@ -62,6 +64,10 @@ fn of_signal(signal: Option<i32>) -> &'static str {
         _ => "",
     }
 }
+
+/// What to do about an engine that may have gone to the background.
+const IN_FOREGROUND: &str = "if it goes on in the background, start it in the foreground: \
+    Benchtrail must see when it ends";
 
 impl Process {
     /// Starts the program with its arguments and environment.
@@ -179,6 +185,23 @@ impl Process {
                 contained.name
             ))
         })
+    }
+
+    /// Returns what to do about an engine that is not ready, if it listens elsewhere than at its URL.
+    pub(crate) fn listens_elsewhere(&self, url: &str) -> Option<String> {
+        let port = url.trim_end_matches('/').rsplit(':').next()?.parse().ok()?;
+        // Otherwise the child is only a client.
+        let is_engine = self.container.is_none() && self.pulse.is_none();
+        is_engine
+            .then(|| listening::elsewhere(self.child.id(), port))
+            .flatten()
+    }
+
+    /// Returns what to do about an engine that ended without an error before it was ready, as the first process of a
+    /// daemon does.
+    pub(crate) fn has_left(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok().flatten()?;
+        status.success().then(|| IN_FOREGROUND.to_owned())
     }
 
     pub(crate) fn log_path(&self) -> &Path {

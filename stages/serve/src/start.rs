@@ -470,7 +470,12 @@ fn started(
     });
     // Ready, and still the same process: another server could have answered instead.
     let ready = ready.and_then(|ready| process.check().map(|()| ready).map_err(NotReady::Ended));
-    ready.map_err(|not| match not {
+    let remedy = match &ready {
+        Err(NotReady::Late(_)) => process.listens_elsewhere(site.url()),
+        Err(NotReady::Ended(_)) => process.has_left(),
+        _ => None,
+    };
+    let failure = |not: NotReady<Failure>| match not {
         NotReady::Late(seen) => {
             let words = process.last_words();
             let reason = format!(
@@ -496,6 +501,10 @@ fn started(
             ..process.fail(failure.status, failure.reason)
         },
         NotReady::Ended(failure) => failure,
+    };
+    ready.map_err(failure).map_err(|failure| Failure {
+        hint: failure.hint.or(remedy),
+        ..failure
     })
 }
 

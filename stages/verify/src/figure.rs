@@ -92,8 +92,7 @@ impl Figure {
 }
 
 fn throughput(counted: Counted, rows: &CellRows) -> Option<f64> {
-    let from = rows.measured().filter_map(|r| r.sent_ns).min()?;
-    let to = rows.measured().filter_map(|r| r.done_ns).max()?;
+    let seconds = rows.window_s()?;
     let ok = || rows.measured().filter(|r| r.is_ok());
     let amount = match counted {
         Counted::Requests => Some(ok().count() as i64),
@@ -102,7 +101,7 @@ fn throughput(counted: Counted, rows: &CellRows) -> Option<f64> {
             .map(|r| Some(r.output_tokens? + r.prompt_tokens?))
             .sum(),
     };
-    (to > from).then_some(amount? as f64 / ((to - from) as f64 / 1e9))
+    Some(amount? as f64 / seconds)
 }
 
 #[cfg(test)]

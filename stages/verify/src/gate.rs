@@ -133,6 +133,9 @@ pub(crate) fn each(
         .collect()
 }
 
+/// Why a gate does not judge how requests lie in time.
+pub(crate) const NO_CLOCK: &str = "the file has no start times: each row counts from its own send";
+
 /// A judgement without its place.
 pub(crate) struct Assessment {
     outcome: Outcome,

@@ -15,7 +15,7 @@ use crate::census::census_table;
 use crate::comparability::{Pair, comparability_table, pairs};
 use crate::finding::{GateJudgement, Judgement, Outcome, Severity, exclusions_table, gates_table};
 use crate::gate::{Gate, Unresolved};
-use crate::gates::{ALL, BalanceParameters, ComparabilityParameters};
+use crate::gates::{ALL, BalanceParameters, ComparabilityParameters, variants_planned};
 use crate::imbalances::{Imbalance, imbalances, imbalances_table};
 use crate::prompt_caches::PromptCaches;
 use crate::study::{self, Stage};
@@ -58,7 +58,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        27
+        28
     }
 
     /// A query that computes refuses numbers that do not fit. Other gates stay as they were.
@@ -183,7 +183,8 @@ impl StageKind for Verify {
         }
     }
 
-    /// Records which engines of the study have a prompt cache that a setting switches off.
+    /// Records which engines of the study have a prompt cache that a setting switches off, and of which engines it plans
+    /// several variants.
     fn informed(&self, mut parameters: Json, behind: &[Needed<'_>], library: &dyn Library) -> Json {
         let gates = parameters["gates"].as_array();
         let mut asks = gates.into_iter().flatten().map(|gate| &gate["gate"]);
@@ -191,6 +192,13 @@ impl StageKind for Verify {
             let caches = PromptCaches::of(behind, library);
             if !caches.is_empty() {
                 parameters[PROMPT_CACHES] = json!(caches);
+            }
+        }
+        let variants = variants_planned(behind);
+        let gates = parameters["gates"].as_array_mut().into_iter().flatten();
+        for gate in gates.filter(|gate| gate["gate"] == "engine-identity") {
+            if !variants.is_empty() {
+                gate["parameters"]["variants"] = json!(variants);
             }
         }
         parameters

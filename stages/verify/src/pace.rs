@@ -31,8 +31,12 @@ pub(crate) struct Timed {
 }
 
 /// Returns the paces of a cell's batches in the order of first tokens, relative to the expectation for the number of
-/// concurrent answers and for the prompts that the server reads: 1 is as expected, 1.1 is 10 % slower.
+/// concurrent answers and for the prompts that the server reads: 1 is as expected, 1.1 is 10 % slower. There are none if the
+/// rows have no clock in common, because then their order is unknown.
 pub(crate) fn paces(rows: &CellRows) -> Vec<f64> {
+    if !rows.has_one_clock() {
+        return Vec::new();
+    }
     let points = timed(rows);
     let together = points.iter().map(|p| p.with).sum::<f64>() / points.len().max(1) as f64;
     let size = SMALLEST.max(together.round() as usize);
@@ -77,6 +81,15 @@ pub(crate) fn factors(points: &[Timed]) -> Vec<f64> {
     points.iter().zip(residuals(&off)).map(factor).collect()
 }
 
+/// Returns the last attempts of the requests whose times can be compared with each other: none if each row counts from its
+/// own send.
+fn comparable(rows: &CellRows) -> impl Iterator<Item = &Request> {
+    let one_clock = rows.has_one_clock();
+    rows.requests
+        .iter()
+        .filter(move |r| one_clock && !r.superseded)
+}
+
 /// The prompts that a server reads. While it reads one, other answers pause.
 pub(crate) struct Reading {
     /// The first token of each request, ns, and the tokens of this and all earlier prompts that were not cached.
@@ -84,14 +97,13 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// A prompt of unknown length counts as one token.
+    /// A prompt of unknown length counts as one token. Without a common clock, nothing shows which prompts were read when.
     pub(crate) fn of(rows: &CellRows) -> Self {
         let prompt = |r: &Request| {
             let tokens = r.prompt_tokens.unwrap_or(1) - r.cached_prompt_tokens.unwrap_or(0);
             Some((r.first_token_ns?, tokens.max(1) as f64))
         };
-        let answered = rows.requests.iter().filter(|r| !r.superseded);
-        let mut sums: Vec<(i64, f64)> = answered.filter_map(prompt).collect();
+        let mut sums: Vec<(i64, f64)> = comparable(rows).filter_map(prompt).collect();
         sums.sort_by_key(|(at, _)| *at);
         let mut sum = 0.0;
         for (_, tokens) in &mut sums {
@@ -124,14 +136,12 @@ pub(crate) struct Concurrency {
 impl Concurrency {
     /// Counts requests from sending until the end of the answer.
     pub(crate) fn in_flight(rows: &CellRows) -> Self {
-        let spans = rows.requests.iter().filter(|r| !r.superseded);
-        Self::of(spans.filter_map(|r| Some((r.sent_ns?, r.done_ns?))))
+        Self::of(comparable(rows).filter_map(|r| Some((r.sent_ns?, r.done_ns?))))
     }
 
     /// Counts requests from the first token to the last.
     pub(crate) fn generating(rows: &CellRows) -> Self {
-        let spans = rows.requests.iter().filter(|r| !r.superseded);
-        Self::of(spans.filter_map(|r| Some((r.first_token_ns?, r.last_token_ns?))))
+        Self::of(comparable(rows).filter_map(|r| Some((r.first_token_ns?, r.last_token_ns?))))
     }
 
     fn of(spans: impl Iterator<Item = (i64, i64)>) -> Self {

@@ -1,10 +1,14 @@
 //! Gates over two engines: it is not a fault if only one of them has something.
 
+use std::collections::BTreeMap;
+
 use artifacts::{Column, Scalar, Store, Table};
 use contract::{CacheReset, Cell, Row as _, synthetic};
-use pipeline::{Done, Input, InputCell, Json};
+use pipeline::{Control, Done, Input, InputCell, Json, Needed};
 use serde_json::json;
 
+use crate::gates::variants_planned;
+use crate::kind::run;
 use crate::tests::{broken, canonical, store, table, verify};
 
 /// Returns a cell of an engine with its own counter and its own tables.
@@ -363,6 +367,11 @@ fn two_engines_on_one_host_differ_in_their_programs_and_images_and_not_in_their_
             of_program("y", json!(["y-1", "torch-2.8"])),
         ),
         (image("x"), image("y")),
+        // Each definition names the flags that its engine uses.
+        (
+            with("x", json!({"cpu_flags": ["avx2", "avx512f"]})),
+            with("y", json!({"cpu_flags": ["avx2"]})),
+        ),
     ] {
         assert_eq!(facet([&a, &b], "host").0, "equal");
         assert_eq!(facet([&a, &b], "engine").0, "differs");
@@ -373,6 +382,55 @@ fn two_engines_on_one_host_differ_in_their_programs_and_images_and_not_in_their_
     let updated = of_program("x", json!(["x-1", "torch-2.10"]));
     let before = of_program("x", json!(["x-1", "torch-2.9"]));
     assert_eq!(facet([&before, &updated], "engine").0, "differs");
+}
+
+#[test]
+fn as_many_versions_of_an_engine_as_a_study_plans_pass_and_one_more_does_not() {
+    let pinned = |name: &str, version: &str| json!({"engines": [{"name": name, "definition": {"version": version}}], "model": version});
+    let planned = |all: &[&Json]| {
+        let needed = |parameters| Needed {
+            stage: "machine",
+            kind: "provision",
+            parameters,
+            needs: Vec::new(),
+        };
+        variants_planned(&all.iter().copied().map(needed).collect::<Vec<_>>())
+    };
+    let (old, new) = (pinned("x", "1"), pinned("x", "2"));
+    let several = planned(&[&old, &new, &pinned("y", "1")]);
+    assert_eq!(several, BTreeMap::from([("x".to_owned(), 2)]));
+    // Another model of the same version is not another version.
+    let mut other_model = old.clone();
+    other_model["model"] = json!("m");
+    assert!(planned(&[&old, &other_model]).is_empty());
+
+    let outcome = |versions: &[&str], variants: &BTreeMap<String, usize>| {
+        let (_folder, store) = store();
+        let names: Vec<String> = (0..versions.len()).map(|i| i.to_string()).collect();
+        let load = names
+            .iter()
+            .map(|at| cell(&store, at, None, Cell::default(), &[]));
+        let load = load.collect();
+        let cells: Vec<_> = names.iter().map(|at| (at.as_str(), None)).collect();
+        let mut serve = servers(&store, &cells);
+        for (cell, version) in serve.cells.iter_mut().zip(versions) {
+            let descriptor = json!({"engine": {"name": "x"}, "version": version});
+            let server = cell.outputs.get_mut("server").unwrap();
+            let bytes = serde_json::to_vec(&descriptor).unwrap();
+            server.digest = store.put(&bytes).unwrap();
+            server.bytes = bytes.len() as u64;
+        }
+        let inputs = [serve, synthetic::loaded(load)];
+        let mut parameters = canonical(&json!({"gates": [{"gate": "engine-identity"}]}));
+        parameters["gates"][0]["parameters"]["variants"] = json!(variants);
+        let done = run(&parameters, &inputs, &store, &Control::quiet(), u64::MAX).unwrap();
+        outcomes(&done, "engine-identity").pop().unwrap().0
+    };
+    let one = BTreeMap::new();
+    assert_eq!(outcome(&["1", "1"], &one), "pass");
+    assert_eq!(outcome(&["1", "2"], &one), "fail");
+    assert_eq!(outcome(&["1", "2", "2"], &several), "pass");
+    assert_eq!(outcome(&["1", "2", "3"], &several), "fail");
 }
 
 #[test]
@@ -539,8 +597,8 @@ fn a_cache_that_a_setting_switches_off_is_known_to_be_cold_only_by_the_engines_d
         if let Some(caches) = caches {
             parameters["prompt-caches"] = caches;
         }
-        let quiet = pipeline::Control::quiet();
-        let done = crate::kind::run(&parameters, &[serve, load], &store, &quiet, 1 << 30).unwrap();
+        let quiet = Control::quiet();
+        let done = run(&parameters, &[serve, load], &store, &quiet, 1 << 30).unwrap();
         if gate["gate"] == "cold-cache" {
             return outcomes(&done, "cold-cache").remove(0).0;
         }

@@ -307,7 +307,7 @@ fn nowhere(column: &Column) -> Refused {
             );
             (reason, Some(hints::CELLS))
         }
-        None => (reason.to_owned(), Some(hints::VALUES)),
+        None => (reason.to_owned(), Some(hints::COORDINATES)),
     }
 }
 

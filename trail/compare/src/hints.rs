@@ -25,6 +25,10 @@ pub(crate) const REQUESTS: &str = "look why requests were lost; `--column ok_rat
 /// There are no values.
 pub(crate) const VALUES: &str = "name columns that both studies have values of; a quantile is null if too few requests bound it";
 
+/// The studies share no coordinate with a value.
+pub(crate) const COORDINATES: &str = "compare studies whose axes have names and labels in common; a quantile is null if too few requests \
+                                      bound it";
+
 /// There is no better direction.
 pub(crate) const DIRECTION: &str = "`diff` without `--gate` shows whether such a column changed; the gate needs columns with a better direction";
 

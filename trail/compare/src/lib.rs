@@ -4,6 +4,7 @@
 //! A [`Side`] is a lock with the store that holds its records. [`compare`] reads both sides. It
 //! executes nothing and writes nothing.
 
+mod axes;
 mod dependence;
 mod documents;
 mod gate;
@@ -24,6 +25,7 @@ mod units;
 
 use serde::Serialize;
 
+pub use axes::AxisChange;
 pub use documents::DocumentChange;
 pub use gate::{GateResult, Outcome};
 pub use numbers::NumberChange;
@@ -35,6 +37,8 @@ pub use tables::VerdictChange;
 /// All differences between two studies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Comparison {
+    /// Axes of the measurements whose labels differ, apart from those that number repetitions.
+    pub axes: Vec<AxisChange>,
     /// Fields of recipes that differ, with the number of cells.
     pub recipes: Vec<RecipeChange>,
     /// Cells that only one study has, or that ended differently.
@@ -101,6 +105,7 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>, rule: &Rule) -> Result<Comparison, Co
     let (numbers, numbers_compared) = numbers::changes(a, b)?;
     let changes = results::changes(a, b, rule)?;
     Ok(Comparison {
+        axes: axes::changes(a, b),
         recipes: recipes::changes(a, b),
         cells: recipes::cells(a, b),
         environment: documents::changes(a, b)?,

@@ -652,5 +652,6 @@ fn cells_of_one_side_only_are_listed() {
         .map(|c| (c.cell.as_str(), c.a.as_deref(), c.b.as_deref()))
         .collect();
     assert_eq!(cells, [("ladder[rep=4]", None, Some("ok"))]);
+    assert_eq!(comparison.axes, []);
     assert!(comparison.results.iter().all(|r| (r.n_a, r.n_b) == (3, 4)));
 }

@@ -13,6 +13,22 @@ const SHOWN: usize = 30;
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let axes = self.axes.iter().map(|c| {
+            let labels = |labels: &[String]| match labels.is_empty() {
+                true => "(absent)".to_owned(),
+                false => labels.join(", "),
+            };
+            format!("{}: {} → {}", c.axis, labels(&c.a), labels(&c.b))
+        });
+        let same_axes = self.axes.is_empty();
+        if !same_axes {
+            section(
+                f,
+                "axes: only cells that both studies have are compared, and averages are over the levels of each study",
+                "",
+                &axes.collect::<Vec<_>>(),
+            )?;
+        }
         let recipes = self.recipes.iter().map(|c| {
             let cells = if c.cells == c.common {
                 "every cell".to_owned()
@@ -24,7 +40,10 @@ impl fmt::Display for Comparison {
         section(
             f,
             "recipe",
-            "the recipes are the same",
+            match same_axes {
+                true => "the recipes are the same",
+                false => "the recipes of the cells that both studies have are the same",
+            },
             &recipes.collect::<Vec<_>>(),
         )?;
         let word =

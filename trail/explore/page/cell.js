@@ -5,6 +5,7 @@ import { asTable, get, isFile, table } from "./api.js";
 import { figuresOf, figuresView, requestsOf } from "./figures.js";
 import { byLabel, bytesText, digits, moment, nanoseconds, plural, seconds, short } from "./format.js";
 import { tableView } from "./table.js";
+import { csvText, download } from "./plot.js";
 import { chart, cloudTrack, inFlight, isWarmup, valueAt, waterfall } from "./tracks.js";
 import { kind, statusColour } from "./colour.js";
 
@@ -252,16 +253,20 @@ function largeTimeline(study, stage, at, requests, others) {
     figuresView(figures, whole, span && found.figures);
     const failed = found.failed.reduce((a, b) => a + b, 0);
     const told = h("p", {}, `${found.requests.toLocaleString("en-US")} of ${plural(found.requests_in_all, "request")} in the span, ${failed.toLocaleString("en-US")} of them failed.`);
-    if (!found.single) { replace(under, told, h("p", { class: "soft" }, "A span of at most 5,000 requests lists them and draws each.")); return; }
-    const one = found.single;
+    const one = found.single ?? found.slowest;
     const value = (name, i) => one[name][i];
     const rows = one.row.map((row, i) => ({ i, row, id: value("request_id", i), attempt: value("attempt", i), status: value("status", i), phase: value("phase", i), scheduled: value("scheduled_ns", i), sent: value("sent_ns", i), headers: value("headers_ns", i), first: value("first_token_ns", i), last: value("last_token_ns", i), done: value("done_ns", i), lag: value("send_lag_ns", i) }))
       .sort((a, b) => (a.scheduled ?? a.sent ?? 0) - (b.scheduled ?? b.sent ?? 0));
+    const columns = { column: (name) => (one[name] ? { name, unit: null, values: one[name] } : null) };
+    if (!found.single) {
+      const slowest = { title: "The slowest requests", usual: rows.some((r) => r.first !== null) ? "ttft" : "request_latency", told: "The answered measured requests that were sent in the span: the 60 slowest to the first token, and the 60 slowest to the end" };
+      replace(under, told, h("p", { class: "soft" }, "A span of at most 5,000 requests lists them and draws each."), ...(rows.length ? list(study, stage, at, columns, rows, found.requests_in_all, slowest) : []));
+      return;
+    }
     const bars = waterfall(rows);
     const own = chart([bars], found.span, { onspan: () => {}, label: `${rows.length} requests of the span` });
     const open = requestAt(study, stage, at, bars);
     own.element.addEventListener("click", (event) => open(event.clientY - own.element.getBoundingClientRect().top, own.time(event)));
-    const columns = { column: (name) => (one[name] ? { name, unit: null, values: one[name] } : null) };
     replace(under, statusLegend(rows), h("figure", {}, own.element), ...list(study, stage, at, columns, rows, found.requests_in_all));
     own.draw(null);
   };
@@ -278,7 +283,8 @@ export function requestLink(study, stage, at, r) {
   return address(["study", study, "request", stage], { cell: at, row: r.row });
 }
 
-function list(study, stage, at, requests, inside, all) {
+// The requests of a span. A part of them has a `title`, and `usual`: the column by which it is sorted at first.
+function list(study, stage, at, requests, inside, all, { title = null, usual = null, told = null } = {}) {
   const counts = new Map();
   for (const r of inside) counts.set(r.status, (counts.get(r.status) ?? 0) + 1);
   const known = (c) => c && (c.name === "cached_prompt_tokens" ? c.values.some((v) => v > 0) : c.values.some((v) => v !== null));
@@ -286,13 +292,14 @@ function list(study, stage, at, requests, inside, all) {
   // Times of a request count from when it was sent, so that slow requests can be found.
   const since = (name, description, of) => ({ name, unit: "ms", description, of: (r) => { const ns = of(r); return ns === null ? null : ns / 1e6; }, derived: true });
   const span = (from, to) => (from !== null && to !== null ? to - from : null);
-  const columns = [...own.slice(0, 3), since("sent", "when it was sent, on the clock of the tracks", (r) => r.sent), since("send_lag", "due to sent: the client's own delay", (r) => r.lag), since("ttft", "sent to first token", (r) => span(r.sent, r.first)), since("e2e_latency", "sent to done", (r) => span(r.sent, r.done)), ...own.slice(3)];
+  const columns = [...own.slice(0, 3), since("sent", "when it was sent, on the clock of the tracks", (r) => r.sent), since("send_lag", "due to sent: the client's own delay", (r) => r.lag), since("ttft", "sent to first token", (r) => span(r.sent, r.first)), since("e2e_latency", "sent to last token, as the metric e2e_latency_ms", (r) => span(r.sent, r.last)), since("request_latency", "sent to done", (r) => span(r.sent, r.done)), ...own.slice(3)];
   const box = h("div");
+  let ordered = inside;
   const view = () => {
     const { sort: name, order } = here().parameters;
-    const sort = columns.some((c) => c.name === name) ? { column: name, descending: order === "desc" } : null;
+    const sort = columns.some((c) => c.name === name) ? { column: name, descending: order === "desc" } : usual ? { column: usual, descending: true } : null;
     const column = sort && columns.find((c) => c.name === sort.column);
-    const ordered = column ? [...inside].sort((a, b) => { const [p, q] = [column.of(a), column.of(b)]; return p === null || q === null ? (p === null) - (q === null) : byLabel(p, q) * (sort.descending ? -1 : 1); }) : inside;
+    ordered = column ? [...inside].sort((a, b) => { const [p, q] = [column.of(a), column.of(b)]; return p === null || q === null ? (p === null) - (q === null) : byLabel(p, q) * (sort.descending ? -1 : 1); }) : inside;
     const shown = ordered.slice(0, SHOWN);
     // A latency starts with the slowest; a third click returns to the order of time.
     const first = (c) => (columns.find((k) => k.name === c).derived ? "desc" : "asc");
@@ -302,12 +309,13 @@ function list(study, stage, at, requests, inside, all) {
       box.querySelectorAll("th button")[columns.findIndex((k) => k.name === c)]?.focus({ preventScroll: true });
     };
     const part = { table: `${stage}.requests`, rows: shown.map((r) => r.row), columns: columns.map((c) => ({ ...c, values: shown.map((r) => c.of(r)) })) };
-    replace(box, tableView(asTable(part), { sort, onsort, rowLink: (_, i) => requestLink(study, stage, at, shown[i]), link: (column, i, row) => (column.derived ? null : whyLink({ table: `${stage}.requests`, cell: at, row, column: column.name })) }));
+    replace(box, tableView(asTable(part), { sort, onsort, rowLink: (_, i) => (isFile() && shown[i].row >= MOST ? null : requestLink(study, stage, at, shown[i])), link: (column, i, row) => (column.derived ? null : whyLink({ table: `${stage}.requests`, cell: at, row, column: column.name })) }));
   };
   view();
-  return [h("h2", {}, `${inside.length === all ? "All" : inside.length.toLocaleString("en-US")} of ${plural(all, "request")}`),
-    h("p", { class: "soft" }, [...counts].map(([status, n]) => `${n.toLocaleString("en-US")} ${status}`).join(", "), h("span", { class: "screen" }, ". Click a heading to sort, for instance ttft for the slowest first.")),
-    box,
+  const save = () => download(csvText(["row", ...columns.map((c) => (c.unit && c.unit !== "1" ? `${c.name} (${c.unit})` : c.name))], ordered.map((r) => [r.row, ...columns.map((c) => c.of(r))])), `${stage}-requests.csv`, "text/csv");
+  return [h("h2", {}, title ?? `${inside.length === all ? "All" : inside.length.toLocaleString("en-US")} of ${plural(all, "request")}`),
+    h("p", { class: "soft" }, told ?? [...counts].map(([status, n]) => `${n.toLocaleString("en-US")} ${status}`).join(", "), h("span", { class: "screen" }, ". Click a heading to sort, for instance ttft for the slowest first.")),
+    box, inside.length ? h("div", { class: "row" }, h("button", { type: "button", onclick: save }, "Save as CSV")) : null,
     inside.length > SHOWN ? h("p", { class: "soft" }, `and ${plural(inside.length - SHOWN, "more", "more")}; `, h("a", { href: address(["study", study, "data"], { table: `${stage}.requests`, cell: at }) }, "the whole table")) : null];
 }
 
@@ -363,7 +371,11 @@ function machine({ host, server, processes, gpu, slots, metrics }) {
     add("slots busy", "slots", [{ points: [...busy], step: true }]);
   }
   if (metrics) {
-    for (const [metric, name, unit] of metricsOf(metrics)) add(name, unit, [{ points: summed(metrics, metric), step: true }]);
+    for (const [metric, name, unit] of metricsOf(metrics)) {
+      // Several engines behind one address have one number of requests together, but each its own share of a cache.
+      const fullest = unit === "share" && new Set(metrics.column("labels")?.values.filter((_, i) => metrics.at("name", i) === metric)).size > 1;
+      add(fullest ? `${name}, the fullest` : name, unit, [{ points: overLabels(metrics, metric, unit === "share" ? Math.max : (a, b) => a + b), step: true }]);
+    }
   }
   // With a server on another machine, each machine has its own tracks, under its name.
   const ofMachine = (found, whose, keep) => {
@@ -401,7 +413,7 @@ function machine({ host, server, processes, gpu, slots, metrics }) {
 
 // Whether requests waited in the server: its own counts, in words.
 function saturation(metrics) {
-  const of = (title) => { const found = metricsOf(metrics).find(([, name]) => name === title); return found ? summed(metrics, found[0]).map(([, v]) => v) : []; };
+  const of = (title) => { const found = metricsOf(metrics).find(([, name]) => name === title); return found ? overLabels(metrics, found[0], (a, b) => a + b).map(([, v]) => v) : []; };
   const [running, waiting] = [of("server: running"), of("server: waiting")];
   if (!waiting.length) return null;
   const late = waiting.filter((v) => v > 0).length;
@@ -409,9 +421,9 @@ function saturation(metrics) {
 }
 
 // A metric of the server over its labels, for instance over engines behind one address.
-function summed(metrics, name) {
+function overLabels(metrics, name, join) {
   const at = new Map();
-  for (let i = 0; i < metrics.count; i += 1) if (metrics.at("name", i) === name) at.set(metrics.at("at_ns", i), (at.get(metrics.at("at_ns", i)) ?? 0) + metrics.at("value", i));
+  for (let i = 0; i < metrics.count; i += 1) if (metrics.at("name", i) === name) at.set(metrics.at("at_ns", i), join(at.get(metrics.at("at_ns", i)) ?? 0, metrics.at("value", i)));
   return [...at].sort((a, b) => a[0] - b[0]);
 }
 

@@ -73,7 +73,7 @@ async function rows(shown, study, name, overview, parameters) {
   const question = isFile() ? { ...(cell && { cell }), ...bounds(parameters), ...conditions(parameters) }
     : { ...(cell && { cell }), ...bounds(parameters), ...filtering(parameters), ...sorting(parameters) };
   const found = await table(study, name, question);
-  const narrow = firstPage(found, named(found, parameters.named));
+  const narrow = firstPage(found, named(found, parameters.named, entry));
   const single = cell !== undefined || entry?.cells === 1;
   // A row of a table over cells belongs to a cell, in whose table it has another place.
   const placed = narrow.cell ? (i) => [narrow.cell[i], narrow.cell_row[i]] : single ? (i) => [cell ?? "", narrow.rows[i]] : null;
@@ -97,11 +97,11 @@ async function rows(shown, study, name, overview, parameters) {
   if (line) { line.classList.add("here"); line.scrollIntoView({ block: "nearest" }); }
 }
 
-// The columns whose names contain one of the words, and the keys of the rows.
-function named(found, text) {
+// The columns whose names contain one of the words, and those that identify a row: the keys, and the labels of its cell.
+function named(found, text, entry) {
   const words = (text ?? "").toLowerCase().split(/[\s,]+/).filter(Boolean);
   if (!words.length) return found;
-  const keys = (found.metadata?.keys ?? "").split(",");
+  const keys = [...(found.metadata?.keys ?? "").split(","), ...(found.cell ? (entry?.axes ?? []).map(found.axis) : []), "request_id", "attempt"];
   return { ...found, columns: found.columns.filter((c) => keys.includes(c.name) || words.some((word) => c.name.toLowerCase().includes(word))) };
 }
 

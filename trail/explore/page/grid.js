@@ -29,10 +29,10 @@ export async function gridView(main, study) {
   const compared = await comparisonsOf(study, overview, stages);
   const single = stage.axes.flatMap((axis, i) => (labels[i].length === 1 ? [`${axis} ${labels[i][0]}`] : []));
   const executed = await strip(study, stage, labels, overview.replicates ?? [], parameters);
-  const chooser = stage.axes.map((axis, i) => labels[i].length > 1 && select(axis, [["rows", "rows"], ["columns", "columns"], ["facet", "facets"], ...labels[i].map((l, k) => [`=${k}`, `only ${l}`])], roles[i], (value) => reshow({ [`axis.${axis}`]: value })));
+  const chooser = stage.axes.map((axis, i) => labels[i].length > 1 && select(axis, [["rows", "rows"], ["columns", "columns"], ["facet", "facets"], ...labels[i].map((l) => [only(l), `only ${l}`])], roles[i], (value) => reshow({ [`axis.${axis}`]: value })));
   replace(main,
     h("h1", {}, overview.profile ? `${overview.experiment} (${overview.profile})` : overview.experiment),
-    answersOf(study, overview.about ?? {}), compared,
+    answersOf(study, overview.about ?? {}), failedGates(study, overview.failed_on_stages ?? []), compared,
     h("p", { class: "soft" }, [...states].map(([state, n]) => `${n.toLocaleString("en-US")} ${state}`).join(", "), ` in stage ${stage.name}${single.length ? ` (all with ${single.join(", ")})` : ""}; trail `, h("span", { class: "digest" }, overview.trail.slice(0, 15)),
       overview.measured_again ? `; ${plural(overview.measured_again, "cell")} measured more than once` : ""),
     h("div", { class: "row" }, select("Stage", stages.map((s) => s.name), stage.name, (value) => reshow({ stage: value, colour: null, column: null })), chooser),
@@ -62,6 +62,18 @@ function answersOf(study, { question, answers = [] }) {
   return [question ? h("p", {}, question) : null,
     answers.length ? h("ul", { class: "answers" }, answers.slice(0, 12).map((a) => h("li", { title: a.reason }, a.may_say ?? `${a.verdict === "refused" ? "The data do not support" : "The data do not decide"}: “${a.says ?? a.claim}”`, " ", h("span", { class: "soft" }, "(claim ", a.claim, ": ", outcome(a.verdict), a.may_say && a.verdict !== "licensed" ? " as declared; this narrower form holds" : "", ")")))) : null,
     answers.length ? h("p", { class: "soft" }, "The ", report, " has the numbers and the reasons of these verdicts.") : null];
+}
+
+// The most failed gates of stages that are shown.
+const GATES = 4;
+
+// Gates that failed on a stage as a whole, such as a census that lacks cells: no cell shows them.
+function failedGates(study, all) {
+  const short = (text) => (text.length > 240 ? `${text.slice(0, 239)}…` : text);
+  const line = (g) => h("p", { class: g.severity === "fail" ? "note" : "soft" }, h("b", { class: g.severity === "fail" ? "bad" : "warn" }, g.severity === "fail" ? "Failed: " : "Warning: "), `gate ${g.gate} on stage ${g.stage} as a whole. `, h("span", { title: g.observed }, short(`${g.observed}${g.expected ? `; expected ${g.expected}` : ""}`)), " (",
+    h("a", { href: address(["study", study, "data"], { table: `${g.verify}.gates`, cell: g.at, from: Math.max(0, g.row - 5), mark: g.row }) }, "its row"), ")");
+  const rest = all.length - GATES;
+  return [all.slice(0, GATES).map(line), rest > 0 ? h("p", { class: "soft" }, `and ${plural(rest, "more gate")} that failed on stages; the tables of gates list them.`) : null];
 }
 
 // The most comparisons of the study that are shown, and the most rows of one.
@@ -102,6 +114,10 @@ function usualTable(tables, stage) {
   return (own.find((t) => t.output === "cells") ?? own.find((t) => t.operator === "cell-summary"))?.name ?? null;
 }
 
+// The role of an axis of which only one label is shown. It names the label, so that the address still means the same when
+// the axis has more of them.
+const only = (label) => `=${label}`;
+
 function rolesOf(axes, labels, parameters) {
   let product = 1;
   const roles = axes.map(() => "rows");
@@ -113,10 +129,9 @@ function rolesOf(axes, labels, parameters) {
     roles[i] = "columns";
   }
   return axes.map((axis, i) => {
-    if (labels[i].length === 1) return "=0";
+    if (labels[i].length === 1) return only(labels[i][0]);
     const asked = parameters[`axis.${axis}`];
-    const only = /^=(\d+)$/.exec(asked ?? "");
-    return ["rows", "columns", "facet"].includes(asked) || (only && Number(only[1]) < labels[i].length) ? asked : roles[i];
+    return ["rows", "columns", "facet"].includes(asked) || labels[i].some((l) => only(l) === asked) ? asked : roles[i];
   });
 }
 
@@ -212,7 +227,7 @@ function legend(colour, stage, states) {
 function gridOf(study, stage, labels, roles, colour) {
   const axesOf = (role) => stage.axes.map((_, i) => i).filter((i) => roles[i] === role);
   const [rowAxes, columnAxes, facetAxes] = ["rows", "columns", "facet"].map(axesOf);
-  const shown = stage.cells.filter((cell) => stage.axes.every((_, i) => !roles[i].startsWith("=") || cell.labels[i] === labels[i][Number(roles[i].slice(1))]));
+  const shown = stage.cells.filter((cell) => stage.axes.every((_, i) => !roles[i].startsWith("=") || only(cell.labels[i]) === roles[i]));
   const product = (axes) => axes.reduce((all, i) => all.flatMap((head) => labels[i].map((label) => [...head, label])), [[]]);
   const keyOf = (cell, axes) => JSON.stringify(axes.map((i) => cell.labels[i]));
   const facets = product(facetAxes).map((f) => [f, shown.filter((c) => keyOf(c, facetAxes) === JSON.stringify(f))]).filter(([, list]) => list.length);

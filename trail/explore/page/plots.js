@@ -164,6 +164,14 @@ function withoutValue({ read }, rows, column, labelOf) {
   return [`${missing.length.toLocaleString("en-US")} of ${plural(rows.length, "cell")} ${missing.length === 1 ? "has" : "have"} no ${column.words}${series.length ? ` (${series.join("; ")})` : ""}${why}`];
 }
 
+// The points that have no place on a logarithmic axis, in words.
+function withoutLogarithm(points, axes) {
+  return axes.flatMap(([column, of]) => {
+    const n = points.filter((p) => of(p) <= 0).length;
+    return n ? [`${plural(n, "cell")} ${n === 1 ? "has" : "have"} no mark, because ${columnWords(column.name)} is zero or less and its axis logarithmic.`] : [];
+  });
+}
+
 // Which way of an axis is better, as far as a column's name tells.
 const better = (name) => (betterOf(name) ? `; ${betterOf(name)} is better` : "");
 
@@ -249,7 +257,7 @@ async function trade(context) {
     rows: () => points.map((p) => [...found.axes.map((a) => found.read.at(a.axis, p.i)), p.x, p.y]),
     controls: [found.tables.length > 1 ? select("Table", found.tables, found.name, (name_) => again({ table: name_, x: null, y: null })) : null, select("Across", options, x.name, (name_) => again({ x: name_ })), select("Up", options, y.name, (name_) => again({ y: name_ })), ...axisControls(found.axes, roles, again), ...controls, check("x", "log across"), check("y", "log up")],
     across: found.axes.length, picture: (width, span) => plotOf(panels, { x: { label: `${unitText(x)}${logs.includes("x") ? ", log" : ""}${better(x.name)}`, log: logs.includes("x"), zero: true, span }, y: { label: `${unitText(y)}${logs.includes("y") ? ", log" : ""}${better(y.name)}`, log: logs.includes("y") }, names, width, label: `${unitText(y)} against ${unitText(x)}, ${plural(points.length, "cell")}; the same as a table follows` }),
-    notes: [`${several ? `Small: ${plural(points.length, "measured cell")}; large: the mean over repetitions` : `Each mark is a cell (${points.length})`}${roles.along ? `; a line runs along ${roles.along}` : ""}. A mark opens ${several ? "its rows" : "its row"}.`, ...drawn.notes, ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
+    notes: [`${several ? `Small: ${plural(points.length, "measured cell")}; large: the mean over repetitions` : `Each mark is a cell (${points.length})`}${roles.along ? `; a line runs along ${roles.along}` : ""}. A mark opens ${several ? "its rows" : "its row"}.`, ...withoutLogarithm(points, [["x", x, (p) => p.x], ["y", y, (p) => p.y]].filter(([way]) => logs.includes(way)).map(([, column, of_]) => [column, of_])), ...drawn.notes, ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
     figure: figureText({ kind: "scatter", name: `${y.name}_over_${x.name}`, table: found.name, x: x.name, y: y.name, series: roles.series, facet: roles.facet, logX: logs.includes("x"), logY: logs.includes("y"), kept, title: `${words(y)} against ${words(x)}`, caption: "Each mark is a measured cell." }),
   });
 }

@@ -30,12 +30,18 @@ export async function requestView(main, study, stage) {
   const status = value("status");
   const neighbour = (step, text) => (row + step >= 0 && row + step < requests.rows_in_all ? h("a", { href: requestLink(study, stage, at, { row: row + step }) }, text) : null);
   replace(main, h("h1", {}, `Request ${id}`, value("attempt") > 1 ? `, attempt ${value("attempt")}` : ""),
-    h("p", {}, h("a", { href: cellLink(study, stage, at) }, breakable(cellText(stage, at))), " ", neighbour(-1, "previous"), " ", neighbour(1, "next")),
+    h("p", {}, h("a", { href: cellLink(study, stage, at) }, breakable(cellText(stage, at))), " ", besides(study, stage, at, value), " ", neighbour(-1, "previous"), " ", neighbour(1, "next")),
     h("p", { class: status === "ok" ? "ok" : "bad" }, status, value("error") ? `: ${value("error")}` : ""),
     missing.map((why) => h("p", { class: "note" }, `${why}.`)),
     phases(value, requests.rows_in_all === page.count ? page : null, chunks), ticksOf(value, chunks), chunkTable(study, stage, at, chunks),
     h("h2", {}, "Every column of the row"), rowFacts(study, stage, at, requests, i, row),
     promptOf(value, prompts), engine(value, events, has("engine_log")));
+}
+
+// The cell while the request was under way: what ran beside it, and what the machines did.
+function besides(study, stage, at, value) {
+  const [from, to] = [value("scheduled_ns") ?? value("sent_ns"), value("done_ns")];
+  return from !== null && to > from ? h("a", { href: cellLink(study, stage, at, { from, to }) }, "what ran beside it") : null;
 }
 
 // The times that a phase took in the answered measured requests of the cell, from the shortest.

@@ -1,6 +1,9 @@
 //! The activity of a cell's requests over time, at as many moments as a page has pixels: for cells with more requests
 //! than a page can draw, and for the numbers of requests running and waiting.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use artifacts::{ColumnReader, Digest, Store};
 use contract::{Metric, Phase, RequestStatus, Word, metric};
 use pipeline::place::cell_text;
@@ -33,8 +36,11 @@ const WIDE: usize = 120;
 /// The maximum number of values of a latency that are kept individually.
 const VALUES: usize = 200_000;
 
+/// The number of the slowest requests that are listed if there are more than [`ONE_BY_ONE`], for each of two durations.
+const SLOWEST: usize = 60;
+
 /// The columns to read, all of them integers, which are also listed for individual requests.
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 11] = [
     "scheduled_ns",
     "sent_ns",
     "headers_ns",
@@ -45,6 +51,7 @@ const COLUMNS: [&str; 10] = [
     "request_id",
     "attempt",
     "output_tokens",
+    "prompt_tokens",
 ];
 
 /// The times of one attempt, in the order of [`COLUMNS`].
@@ -75,6 +82,7 @@ impl Attempt {
 const SCHEDULED: usize = 0;
 const SENT: usize = 1;
 const FIRST: usize = 3;
+const LAST: usize = 4;
 const DONE: usize = 5;
 const TOKENS: usize = 9;
 
@@ -117,6 +125,7 @@ pub(crate) fn activity(study: &Study, ask: &Ask, store: &Store) -> Result<Reply,
     let chunks = record.is_some_and(|record| record.outputs.contains_key("chunks"));
     let tells_tpot = !chunks || tells_first_chunks(&digest, store)?;
     let metrics = LATENCIES.map(|name| metric(name).filter(|_| tells_tpot || name != "tpot_ms"));
+    let from = from.min(i64::MAX - 1);
     let mut span = WindowActivity::new(from, to.max(from + 1), moments, metrics);
     each(&digest, store, metrics, |attempt| span.add(attempt))?;
     Ok(Reply::json(&span.into_json(&whole), Freshness::Tagged))
@@ -208,10 +217,31 @@ struct WindowActivity {
     /// Requests that ended between two moments: all, and the failed ones.
     ended: [Vec<u32>; 2],
     /// Requests by the time they were sent and the time to their first token, on a logarithmic scale.
-    cloud: std::collections::BTreeMap<(usize, i32), u32>,
+    cloud: BTreeMap<(usize, i32), u32>,
     inside: usize,
     single: Vec<Attempt>,
+    /// By the time to the first token and by the time to the end.
+    slowest: [Slowest; 2],
     figures: Figures,
+}
+
+/// The slowest requests by one duration.
+#[derive(Default)]
+struct Slowest(Vec<(i64, Attempt)>);
+
+impl Slowest {
+    fn add(&mut self, duration: i64, attempt: &Attempt) {
+        self.0.push((duration, *attempt));
+        if self.0.len() >= 2 * SLOWEST {
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
+        self.0
+            .sort_by_key(|(duration, attempt)| (Reverse(*duration), attempt.row));
+        self.0.truncate(SLOWEST);
+    }
 }
 
 /// The figures of a span, over the measured requests sent in it and those that ended in it.
@@ -269,9 +299,10 @@ impl WindowActivity {
             to,
             levels: std::array::from_fn(|_| vec![0; moments + 1]),
             ended: std::array::from_fn(|_| vec![0; moments]),
-            cloud: std::collections::BTreeMap::new(),
+            cloud: BTreeMap::new(),
             inside: 0,
             single: Vec::new(),
+            slowest: [Slowest::default(), Slowest::default()],
             figures: Figures {
                 sent: 0,
                 failed: 0,
@@ -333,8 +364,10 @@ impl WindowActivity {
             && first > sent
             && (self.from..=self.to).contains(&sent)
         {
-            let length = (self.to - self.from) as f64;
-            let column = ((sent - self.from) as f64 / length * WIDE as f64) as usize;
+            // In floating point, because a span may be longer than the largest integer.
+            let since = sent as f64 - self.from as f64;
+            let length = self.to as f64 - self.from as f64;
+            let column = (since / length * WIDE as f64) as usize;
             let bin = ((first - sent) as f64 / 1e6).log10() * PER_DECADE;
             *self
                 .cloud
@@ -360,15 +393,24 @@ impl WindowActivity {
             for ((_, kept), value) in self.figures.latencies.iter_mut().zip(values) {
                 value.iter().for_each(|value| kept.add(*value));
             }
+            let sent = attempt.times[SENT].unwrap_or_default();
+            let times = &attempt.times;
+            let ends = [times[FIRST], times[LAST].or(times[DONE])];
+            for (slowest, until) in self.slowest.iter_mut().zip(ends) {
+                if let Some(until) = until {
+                    slowest.add(until.saturating_sub(sent), attempt);
+                }
+            }
         }
     }
 
     fn into_json(self, whole: &Whole) -> Value {
         let moments = self.moments();
-        let step = (self.to - self.from) as f64 / (moments - 1) as f64;
-        let at: Vec<i64> = (0..moments)
-            .map(|i| self.from + (step * i as f64).round() as i64)
-            .collect();
+        let length = i128::from(self.to) - i128::from(self.from);
+        let step = length as f64 / (moments - 1) as f64;
+        let moment = |i: usize| i128::from(self.from) + (step * i as f64).round() as i128;
+        let at = (0..moments).map(moment);
+        let at: Vec<i64> = at.map(|at| i64::try_from(at).unwrap_or(i64::MAX)).collect();
         let level = |changes: &[i64]| -> Vec<i64> {
             let mut now = 0;
             let sum = |change: &i64| {
@@ -403,6 +445,17 @@ impl WindowActivity {
         });
         if self.inside <= ONE_BY_ONE {
             value["single"] = singles(&self.single);
+        } else {
+            let mut slowest = BTreeMap::new();
+            for mut list in self.slowest {
+                list.cut();
+                slowest.extend(
+                    list.0
+                        .into_iter()
+                        .map(|(_, attempt)| (attempt.row, attempt)),
+                );
+            }
+            value["slowest"] = singles(&slowest.into_values().collect::<Vec<_>>());
         }
         let part = whole
             .window
@@ -497,6 +550,66 @@ mod tests {
     }
 
     #[test]
+    fn the_slowest_of_many_requests_are_listed() {
+        let mut span = span(0, 1_000_000, 100);
+        for row in 0..20_000 {
+            // Every 500th is slow to the first token, and every 400th to the end.
+            let first = if row % 500 == 7 { 900 + row } else { 50 };
+            let done = if row % 400 == 3 { 90_000 + row } else { first };
+            let row_at = usize::try_from(row).unwrap();
+            span.add(&request(row_at, [row, row + first, row + done]));
+        }
+        // Warm-up and failed requests are not among them, and neither are those of another span.
+        let slow = || request(20_000, [5, 500_000, 900_000]);
+        span.add(&Attempt {
+            measured: false,
+            ..slow()
+        });
+        span.add(&Attempt {
+            status: Some(RequestStatus::Timeout),
+            ..slow()
+        });
+        span.add(&request(20_001, [-5, 500_000, 900_000]));
+        let whole = Whole {
+            rows: 20_003,
+            from: -5,
+            to: 1_000_000,
+            window: None,
+        };
+        let activity = span.into_json(&whole);
+        let rows: Vec<u64> = activity["slowest"]["row"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|r| r.as_u64().unwrap())
+            .collect();
+        for row in 0..20_000 {
+            let is_slow = row % 500 == 7 || row % 400 == 3;
+            assert!(!is_slow || rows.contains(&row), "{row}");
+        }
+        assert!(rows.len() <= 2 * SLOWEST && rows.is_sorted() && !rows.contains(&20_000));
+        assert_eq!(activity["slowest"]["status"][0], "ok");
+    }
+
+    #[test]
+    fn the_longest_span_has_levels_and_figures() {
+        let mut span = span(i64::MIN, i64::MAX, 3);
+        span.add(&request(0, [0, 15, 35]));
+        let whole = Whole {
+            rows: 1,
+            from: 0,
+            to: 35,
+            window: Some((0, 35)),
+        };
+        let activity = span.into_json(&whole);
+        assert_eq!(
+            (&activity["requests"], &activity["figures"]["sent"]),
+            (&json!(1), &json!(1))
+        );
+        assert_eq!(activity["at_ns"].as_array().unwrap().len(), 3);
+    }
+
+    #[test]
     fn warm_up_and_attempts_that_were_tried_again_enter_no_figure() {
         let mut span = span(0, 40, 5);
         span.add(&Attempt {
@@ -554,6 +667,8 @@ mod tests {
         let activity = span.into_json(&whole);
         assert_eq!(activity["requests"], ONE_BY_ONE + 1);
         assert_eq!(activity["single"], Value::Null);
+        let slowest = activity["slowest"]["row"].as_array().unwrap();
+        assert_eq!(slowest.len(), SLOWEST);
         let counts = activity["ttft_cloud"]["counts"].as_array().unwrap();
         let sum: u64 = counts.iter().map(|c| c[2].as_u64().unwrap()).sum();
         assert_eq!(sum, ONE_BY_ONE as u64 + 1);

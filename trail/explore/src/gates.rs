@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use artifacts::{Store, Table};
-use contract::Exclusions;
+use contract::{Exclusions, GateOutcome};
 use pipeline::CellStatus;
 use pipeline::lock::Lock;
 use serde_json::{Value, json};
@@ -39,6 +39,22 @@ impl Gates {
         Ok(gates)
     }
 
+    /// Returns the results of gates on stages as a whole that failed, one line per gate.
+    pub(crate) fn failed_on_stages(&self) -> Result<Value, Failure> {
+        let mut lines = Vec::new();
+        for judged in &self.tables {
+            let cells = judged.table.text("cell")?;
+            for row in (0..cells.len()).filter(|row| cells[*row].is_none()) {
+                let mut line = judged.line(row)?;
+                if line["outcome"] == GateOutcome::Fail.word() {
+                    line["stage"] = judged.value("stage", row)?;
+                    lines.push(line);
+                }
+            }
+        }
+        Ok(Value::Array(lines))
+    }
+
     fn index(&mut self, table: &Table) -> Result<(), Failure> {
         let at = self.tables.len();
         let [stages, cells] = [table.text("stage")?, table.text("cell")?];
@@ -55,23 +71,28 @@ impl Gates {
     pub(crate) fn of(&self, stage: &str, cell: &str) -> Result<Value, Failure> {
         let place = (stage.to_owned(), cell.to_owned());
         let rows = self.rows.get(&place).into_iter().flatten();
-        let mut lines = Vec::new();
-        for (at, row) in rows {
-            let Judged { verify, at, table } = &self.tables[*at];
-            let text =
-                |name: &str| -> Result<Value, Failure> { Ok(scalar(&table.value(name, *row)?)) };
-            lines.push(json!({
-                "verify": verify,
-                "at": at,
-                "row": row,
-                "gate": text("gate")?,
-                "severity": text("severity")?,
-                "outcome": text("outcome")?,
-                "observed": text("observed")?,
-                "expected": text("expected")?,
-            }));
-        }
-        Ok(Value::Array(lines))
+        let lines = rows.map(|(at, row)| self.tables[*at].line(*row));
+        Ok(Value::Array(lines.collect::<Result<_, _>>()?))
+    }
+}
+
+impl Judged {
+    fn value(&self, column: &str, row: usize) -> Result<Value, Failure> {
+        Ok(scalar(&self.table.value(column, row)?))
+    }
+
+    /// Returns the result of a gate, with the row of the table that holds it.
+    fn line(&self, row: usize) -> Result<Value, Failure> {
+        Ok(json!({
+            "verify": self.verify,
+            "at": self.at,
+            "row": row,
+            "gate": self.value("gate", row)?,
+            "severity": self.value("severity", row)?,
+            "outcome": self.value("outcome", row)?,
+            "observed": self.value("observed", row)?,
+            "expected": self.value("expected", row)?,
+        }))
     }
 }
 

@@ -5,7 +5,7 @@ mod measured;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use artifacts::{Digest, Store, Table, counted};
+use artifacts::{Digest, Ratio, Store, Table, counted};
 use pipeline::Coordinates;
 use pipeline::design::BLOCK;
 use pipeline::lock::Lock;
@@ -139,17 +139,22 @@ pub fn history(followed: &Followed<'_>, store: &Store) -> Result<History, GitErr
     let mut points: BTreeMap<String, Vec<Point>> = BTreeMap::new();
     // What the values with measurements of their own rest on: a lock that is reverted repeats one of them.
     let mut own: BTreeMap<String, Vec<Behind>> = BTreeMap::new();
-    let mut unit = None;
     let mut notes: Vec<(String, String)> = Vec::new();
-    for (i, commit) in commits.iter().enumerate() {
+    let mut read: Vec<Result<Values, String>> = Vec::new();
+    for commit in &commits {
         let lock = match lock_at(followed.lock, &commit.id) {
             // The next commit would take as long.
             Err(late @ GitError::Late(_)) => return Err(late),
             lock => lock.map_err(|e| e.to_string()),
         };
-        match lock.and_then(|lock| at(followed, &lock, store)) {
-            Ok((values, own_unit)) => {
-                unit = own_unit.or(unit);
+        read.push(lock.and_then(|lock| at(followed, &lock, store)));
+    }
+    let newest = read.iter().rev().filter_map(|values| values.as_ref().ok());
+    let unit = newest.clone().find_map(|values| values.unit.clone());
+    let sides = newest.clone().find_map(|values| values.sides.clone());
+    for (i, (commit, read)) in commits.iter().zip(read).enumerate() {
+        match read.and_then(|values| values.like(unit.as_deref(), sides.as_ref())) {
+            Ok(values) => {
                 for (name, (values, behind)) in values {
                     // Every series has values, and all of them are finite.
                     let Ok(sample) = Sample::new(values) else {
@@ -193,8 +198,41 @@ pub fn history(followed: &Followed<'_>, store: &Store) -> Result<History, GitErr
     })
 }
 
-/// The values of each series at a commit with what they rest on, and their unit.
-type Values = (BTreeMap<String, (Vec<f64>, Behind)>, Option<String>);
+/// The values of a figure at a commit.
+struct Values {
+    /// The values of each series with what they rest on.
+    series: BTreeMap<String, (Vec<f64>, Behind)>,
+    unit: Option<String>,
+    /// The sides, if the figure is a ratio.
+    sides: Option<Ratio>,
+}
+
+impl Values {
+    /// Returns the series, unless the unit is not that of the newest commit, or the sides of the ratio are turned: such
+    /// values are of another figure.
+    fn like(
+        self,
+        unit: Option<&str>,
+        sides: Option<&Ratio>,
+    ) -> Result<BTreeMap<String, (Vec<f64>, Behind)>, String> {
+        match (self.unit.as_deref(), unit) {
+            (Some(own), Some(newest)) if own != newest => {
+                return Err(format!(
+                    "its unit is `{own}`, and in a newer commit `{newest}`"
+                ));
+            }
+            _ => {}
+        }
+        match (&self.sides, sides) {
+            (Some(own), Some(newest))
+                if own.numerator == newest.denominator && own.denominator == newest.numerator =>
+            {
+                Err(format!("it is {own}, and in a newer commit {newest}"))
+            }
+            _ => Ok(self.series),
+        }
+    }
+}
 
 /// Reads the figure from the results that the lock of a commit names.
 fn at(followed: &Followed<'_>, lock: &Lock, store: &Store) -> Result<Values, String> {
@@ -243,7 +281,11 @@ fn at(followed: &Followed<'_>, lock: &Lock, store: &Store) -> Result<Values, Str
     }
     match followed.only {
         [_, ..] if values.is_empty() => Err(no_such_rows(followed, &answer)),
-        _ => Ok((values, answer.unit(column))),
+        _ => Ok(Values {
+            series: values,
+            unit: answer.unit(column),
+            sides: answer.ratio(column),
+        }),
     }
 }
 
@@ -402,6 +444,36 @@ mod tests {
         // Measured anew at each commit, they are tested.
         points.iter_mut().for_each(|p| p.again = false);
         assert!(matches!(mark(&mut points, LEVEL), Judged::Changes(_)));
+    }
+
+    #[test]
+    fn values_of_another_unit_or_of_turned_sides_are_of_another_figure() {
+        let ratio = |(numerator, denominator): (&str, &str)| Ratio {
+            numerator: numerator.to_owned(),
+            denominator: denominator.to_owned(),
+        };
+        let values = |unit: Option<&str>, sides: Option<(&str, &str)>| Values {
+            series: BTreeMap::new(),
+            unit: unit.map(str::to_owned),
+            sides: sides.map(ratio),
+        };
+        assert!(values(Some("ms"), None).like(Some("ms"), None).is_ok());
+        assert!(values(None, None).like(Some("ms"), None).is_ok());
+        let why = values(Some("ms"), None).like(Some("s"), None).err();
+        assert_eq!(
+            why.as_deref(),
+            Some("its unit is `ms`, and in a newer commit `s`")
+        );
+        let newest = ratio(("v3", "v2"));
+        let like =
+            |sides: (&str, &str)| values(Some("1"), Some(sides)).like(Some("1"), Some(&newest));
+        // A release later, the sides have other names.
+        assert!(like(("v2", "v1")).is_ok());
+        let why = like(("v2", "v3")).err();
+        assert_eq!(
+            why.as_deref(),
+            Some("it is v2 ÷ v3, and in a newer commit v3 ÷ v2")
+        );
     }
 
     #[test]

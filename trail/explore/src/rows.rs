@@ -1,8 +1,8 @@
 //! The requests of a measured cell for plots: a few columns, batch by batch, never complete rows, so that a cell with
 //! millions of requests takes no more memory than the answer.
 
-use artifacts::{ColumnBatch, ColumnReader, Digest, Store, TableError};
-use contract::{CellRows, Metric, Phase, RequestStatus, Timing, Word};
+use artifacts::{ColumnBatch, ColumnReader, Digest, Scalar, Store, Table, TableError};
+use contract::{CellRows, ImportClock, Metric, Phase, RequestStatus, Timing, Word};
 use pipeline::InputCell;
 use pipeline::lock::LockCell;
 use pipeline::place::cell_text;
@@ -24,7 +24,7 @@ pub(crate) struct Measured {
     pub(crate) rows: usize,
     /// The number of those with status `ok`.
     pub(crate) ok: usize,
-    /// The time of the first request sent and of the last one done, in ns.
+    /// The time of the first request sent and of the last one done, in ns; `None` if the rows have no clock in common.
     pub(crate) span: Option<(i64, i64)>,
 }
 
@@ -65,11 +65,18 @@ impl Measured {
         let Some(requests) = record.outputs.get("requests") else {
             return Ok(None);
         };
+        let in_common = |measured: Self| Self {
+            span: measured.span.filter(|_| has_one_clock(&record, store)),
+            ..measured
+        };
         let mut columns = metrics.iter().flat_map(|metric| metric.columns());
         let needs_chunks = columns.any(|column| column == FROM_CHUNKS);
         let chunks = match record.outputs.get("chunks").filter(|_| needs_chunks) {
             Some(chunks) if !tells_first_chunks(&requests.digest, store)? => chunks,
-            _ => return Self::narrow(&requests.digest, metrics, store, hear).map(Some),
+            _ => {
+                let measured = Self::narrow(&requests.digest, metrics, store, hear)?;
+                return Ok(Some(in_common(measured)));
+            }
         };
         if chunks.rows.is_none_or(|rows| rows > MOST_CHUNKS) {
             return Err(Failure::new(
@@ -81,7 +88,8 @@ impl Measured {
                 "choose a metric that needs no chunks, or use the operator `distribution`",
             ));
         }
-        Self::whole(stage, &record, metrics, store, &mut hear).map(Some)
+        let measured = Self::whole(stage, &record, metrics, store, &mut hear)?;
+        Ok(Some(in_common(measured)))
     }
 
     fn whole(
@@ -216,4 +224,12 @@ impl States {
     pub(crate) fn is_ok(&self, row: usize) -> bool {
         self.status[row] == Some(RequestStatus::Ok)
     }
+}
+
+/// Returns whether the times of different rows of a cell can be compared; see [`CellRows::has_one_clock`].
+fn has_one_clock(record: &Record, store: &Store) -> bool {
+    let about = record.outputs.get("cell");
+    let about = about.and_then(|about| Table::read_rows(store, &about.digest, 0..1).ok());
+    let clock = about.and_then(|(about, _)| about.value("clock", 0).ok());
+    clock != Some(Scalar::Text(ImportClock::Request.word().to_owned()))
 }

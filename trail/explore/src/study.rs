@@ -203,6 +203,9 @@ impl Study {
         value["lock_digest"] = json!(self.digest);
         value["tables"] = tables;
         value["unread"] = json!(unread);
+        // A failed gate on a stage as a whole belongs to no cell.
+        let gates = self.gates(store).and_then(Gates::failed_on_stages);
+        value["failed_on_stages"] = gates.unwrap_or_default();
         Ok(Reply::json(&value, Freshness::Tagged))
     }
 

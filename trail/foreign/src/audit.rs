@@ -127,7 +127,7 @@ pub fn audit(name: &str, text: &str, data: &[Table]) -> Audit {
 fn read(name: &str, text: &str, data: &[Table]) -> Audit {
     let document = Document::of(name, text);
     let (mut findings, too_long) = written_out(&document);
-    findings.extend(grid::check(&document.tables, &document.consoles));
+    findings.extend(grid::check(&document));
     findings.extend(structure::check(&document));
     findings.extend(outcomes::check(&document));
     findings.extend(claims::check(&document, data));

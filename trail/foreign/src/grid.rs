@@ -2,6 +2,7 @@
 //! rows but one keep. Rows and columns are treated alike.
 
 mod constant;
+mod few;
 mod limits;
 mod marks;
 mod relation;
@@ -9,6 +10,7 @@ mod served;
 mod summary;
 mod twins;
 
+use crate::document::Document;
 use crate::finding::{Finding, Rule};
 use crate::number::{Quantity, shown, shown_like};
 use crate::table::Table;
@@ -36,7 +38,8 @@ impl<'a> Grid<'a> {
     fn new(table: &'a Table, upright: bool) -> Self {
         let columns = 0..table.columns.len();
         let numeric: Vec<usize> = columns.filter(|c| table.is_numeric(*c)).collect();
-        let headers = numeric.iter().map(|c| table.name(*c).to_owned()).collect();
+        let header = |c: &usize| table.name(*c).trim_end_matches(FOOTNOTES).to_owned();
+        let headers = numeric.iter().map(header).collect();
         let rows = (0..table.rows.len()).map(|row| table.label(row).to_owned());
         let (mut names, mut labels): (Vec<String>, Vec<String>) = (headers, rows.collect());
         if !upright {
@@ -65,6 +68,18 @@ impl<'a> Grid<'a> {
         };
         grid.whole = (0..width).map(whole).collect();
         grid
+    }
+
+    /// Adds constants as columns, each with its text as its name.
+    fn with_constants(&mut self, constants: &'a [(String, Quantity)]) {
+        for (name, constant) in constants {
+            self.names.push(name.clone());
+            self.counted.push(true);
+            self.whole.push(false);
+            for row in &mut self.values {
+                row.push(Some(constant));
+            }
+        }
     }
 
     /// Row and column of a number in the table.
@@ -127,9 +142,11 @@ impl<'a> Grid<'a> {
 }
 
 /// Checks the tables of a document, and what programs printed.
-pub(crate) fn check(tables: &[Table], consoles: &[Table]) -> Vec<Finding> {
+pub(crate) fn check(document: &Document) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for console in consoles {
+    let tables = &document.tables;
+    let stated = few::stated(document);
+    for console in &document.consoles {
         served::console(console, &mut findings);
     }
     for table in tables {
@@ -148,6 +165,7 @@ pub(crate) fn check(tables: &[Table], consoles: &[Table]) -> Vec<Finding> {
             }
             limits::pairs(&grid, &mut findings);
         }
+        few::few(table, &stated, &mut findings);
         limits::intervals(table, &mut findings);
         limits::winners(table, &mut findings);
         limits::scores(table, &mut findings);
@@ -156,6 +174,9 @@ pub(crate) fn check(tables: &[Table], consoles: &[Table]) -> Vec<Finding> {
     findings.extend(twins::check(tables));
     findings
 }
+
+/// Marks of footnotes at the end of a header.
+const FOOTNOTES: [char; 8] = ['¹', '²', '³', '⁴', '⁵', '†', '‡', '*'];
 
 /// The maximum numbers of columns and rows between which relations are sought.
 const MOST_NAMES: usize = 16;

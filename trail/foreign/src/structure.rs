@@ -155,7 +155,15 @@ fn count_of_list(document: &Document, list: &List) -> Option<Finding> {
         (text.len() < 400 && !several && !is_note(text)).then_some(())
     };
     let n = list.items.len();
-    let meant = words(&body[to..]).len() <= 5 && !body.contains([';', '(']);
+    // `on a machine with two cores that both shared:` describes the machine.
+    let lead = words(&body[..from]);
+    let within = lead.last().is_some_and(|word| {
+        #[rustfmt::skip]
+        let prepositions = ["on", "with", "at", "for", "across", "under", "in", "from", "by", "over", "after", "per", "within", "between"];
+        prepositions.contains(&word.text.as_str())
+    });
+    let behind = words(&body[to..]).len();
+    let meant = behind <= 5 && !(within && behind >= 2) && !body.contains([';', '(']);
     if !meant
         || n == value
         || n.abs_diff(value) > 2

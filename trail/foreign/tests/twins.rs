@@ -55,6 +55,12 @@ const TABLES: &[(&[&str], &str, &str)] = &[
     // Statistics in order.
     (&["Host | min | mean | max", "a | 12 | 20 | 31", "b | 14 | {} | 40", "c | 11 | 19 | 28"], "22", "52"),
     (&["Host | p50 | p90 | p99", "a | 120 ms | 410 ms | 1.2 s", "b | 130 ms | 480 ms | {}", "c | 99 ms | 300 ms | 0.9 s"], "1.1 s", "0.1 s"),
+    // Few rows: many digits, a header that states the relation, a constant of the text.
+    (&["Engine | Duration (s) | Output tokens | Output tok/s", "a | 84.2 | 221,873 | 2,635.1", "b | 79.6 | 221,873 | 2,787.3", "c | 102.9 | 219,405 | {}"], "2,132.2", "2,312.2"),
+    (&["Load | p50 | p99 | p99/p50", "low | 2.04 | 3.31 | 1.6", "mid | 2.61 | 7.83 | 3.0", "high | 4.90 | 24.0 | {}"], "4.9", "3.9"),
+    (&["Engine | Clients | req/s | Mean latency (s)", "a | 64 | 9.27 | 6.90", "b | 64 | 10.02 | 6.39", "c | 64 | 9.81 | {}"], "6.52", "5.62"),
+    (&["Engine | chat | code | rag | geomean", "a | 1.20 | 1.45 | 1.10 | 1.24", "b | 1.62 | 0.80 | 1.90 | {}", "c | 0.95 | 0.98 | 0.70 | 0.87"], "1.35", "1.45"),
+    (&["Phase | Base (s) | New (s)", "pull | 38.6 | 0.0 (cached)", "load | 52.3 | 11.9", "graphs | 31.0 | 30.8", "Sum | 121.9 | {}"], "42.7", "47.2"),
     // Intervals.
     (&["Arm | Mean | 95% CI", "a | 412 | [401, 423]", "b | 455 | {}", "c | 390 | [380, 400]"], "[447, 463]", "[477, 493]"),
     (&["Arm | Mean | 95% CI", "a | 412 | [401, 423]", "b | 455 | {}", "c | 390 | [380, 400]"], "[447, 463]", "[463, 447]"),
@@ -73,6 +79,11 @@ const TABLES: &[(&[&str], &str, &str)] = &[
 /// Statements that need no table.
 #[rustfmt::skip]
 const WRITTEN: &[(&str, &str)] = &[
+    ("It drafted 118,240 and accepted 71,536 tokens, an acceptance rate of 60.5 %.", "It drafted 118,240 and accepted 71,536 tokens, an acceptance rate of 65.0 %."),
+    ("We rejected 46,704 and accepted 71,536 tokens, an acceptance rate of 60.5 %.", "We rejected 46,704 and accepted 71,536 tokens, an acceptance rate of 65.0 %."),
+    ("It reads 14.9 GiB in 11.9 s, that is 1.25 GiB/s.", "It reads 14.9 GiB in 11.9 s, that is 1.52 GiB/s."),
+    ("A user streams at 1000 / 24.0 ≈ 41.7 tokens a second.", "A user streams at 1000 / 24.0 ≈ 47.1 tokens a second."),
+    ("On a machine with two cores that both share:\n\n- a\n- b\n- c", "On this machine we use two cores:\n\n- a\n- b\n- c"),
     ("The patch halves the tail from 640 ms to 320 ms.", "The patch halves the tail from 640 ms to 520 ms."),
     ("It doubles our cache throughput from 1.1 GB/s to 2.2 GB/s.", "It doubles our cache throughput from 1.1 GB/s to 1.4 GB/s."),
     ("Loading fell from 90 s to 30 s, a threefold reduction.", "Loading fell from 90 s to 30 s, a fivefold reduction."),
@@ -89,6 +100,8 @@ const WRITTEN: &[(&str, &str)] = &[
 /// True statements that resemble errors.
 #[rustfmt::skip]
 const TRUE: &[&str] = &[
+    "With 1,000 accepted requests of 64 clients, the hit rate is 70 %.", "It has 24 hours × 60 minutes × 7 days ≈ 10,000 minutes.",
+    "It reads 14.9 GiB in 11.9 s, that is 1.34 GB/s.",
     // Settings at both ends, and a change of something else.
     "PP 2 → 4 (+35%)", "window 4k → 16k (−12%)", "batch 8 → 64 (+310%)", "From 4 to 16 threads, a 2.1x speedup.",
     "Raising --max-batched-tokens from 2048 to 8192, a 9% gain.", "max_num_seqs=64 → 128 (+7%)",
@@ -142,6 +155,13 @@ const TRUE_TABLES: &[&[&str]] = &[
     // Heavy tails, falling percentiles, other windows.
     &["Host | mean | p50 | p95 | max", "a | 90 | 20 | 41 | 3,000", "b | 30 | 21 | 44 | 610", "c | 25 | 22 | 40 | 99"],
     &["Length | Prefill (ms) | Decode (ms) | E2E (ms)", "1k | 100 | 500 | 600", "2k | 210 | 500 | 710", "4k | 450 | 505 | 955", "8k | 1,010 | 520 | 1,550", "16k | 2,400 | 560 | 2,960"],
+    // Medians of ratios are near the ratio of medians; percentiles of shares; gains of both more and less.
+    &["Streams | bare | load | ratio", "64 | 7.0 µs | 9.1 µs | 1.18", "256 | 7.0 µs | 8.4 µs | 1.18", "1,024 | 6.7 µs | 7.9 µs | 1.20", "4,096 | 5.1 µs | 6.7 µs | 1.36"],
+    &["Case | sglang | vllm | effect", "a | 153.7 | 152.7 | 1.006", "b | 23.17 | 19.45 | 1.176", "c | 2,150 | 2,081 | 1.033", "d | 59.88 | 72.16 | 0.8280", "e | 5,786 | 5,726 | 1.006", "f | 134.7 | 226.3 | 0.5955", "g | 645.1 | 640.6 | 0.9689", "h | 120.1 | 128.3 | 0.9263"],
+    &["Load | p50, covered | p90, covered", "1 | 94.9 % | 95.3 %", "2 | 95.1 % | 95.6 %", "4 | 97.0 % | 96.3 %", "8 | 95.0 % | 95.2 %"],
+    &["Metric | old | new | improvement", "tok/s | 1,418 | 1,861 | +31.2%", "req/s | 6.02 | 7.91 | +31.4%", "TTFT (ms) | 412 | 268 | +35.0%"],
+    // A rounder window.
+    &["Engine | Duration (s) | Output tokens | Output tok/s", "a | 84.2 | 221,873 | 2,635.1", "b | 79.6 | 221,873 | 2,787.3", "c (ramp cut) | 102.9 | 219,405 | 2,312.2"],
     // Several winners by several metrics.
     &["Metric | Otter | Stoat | Winner", "Rate (req/s) | 90 | 80 | Otter", "Wait (ms) | 30 | 20 | Stoat", "Power (W) | 300 | 250 | Stoat", "Score | 7 | 8 | Stoat", "Cost ($) | 5 | 9 | Otter"],
     &["Case | Otter (ms) | Stoat (ms) | Winner", "a | 14 | 18 | Otter", "b | 29 | 22 | Stoat", "c | 31 | 31 | Otter", "d | 55 | 47 | tie"],

@@ -8,7 +8,7 @@ use foreign::audit;
 #[rustfmt::skip]
 const FORMS: &[(&str, &str, &str, bool)] = &[
     ("total row off", "# Note\n\n## Batches\n\n| Batch | Yield (l) | Loss (l) | Hours |\n|---|---:|---:|---:|\n| A | 480 | 20 | 6 |\n| B | 455 | 45 | 7 |\n| C | 490 | 10 | 9 |\n| Total | 1435 | 75 | 22 |\n\n", "# Note\n\n## Batches\n\n| Batch | Yield (l) | Loss (l) | Hours |\n|---|---:|---:|---:|\n| A | 480 | 20 | 6 |\n| B | 455 | 45 | 7 |\n| C | 490 | 10 | 9 |\n| Total | 1425 | 75 | 22 |\n\n", true),
-    ("share column against its parts", "# Note\n\n## Fleet\n\n| Depot | Diesel km | Electric km | Share electric |\n|---|---:|---:|---:|\n| North | 1200 | 300 | 20.0% |\n| South | 800 | 1200 | 64.0% |\n| Harbour | 450 | 550 | 55.0% |\n| Hill | 900 | 100 | 10.0% |\n\n", "# Note\n\n## Fleet\n\n| Depot | Diesel km | Electric km | Share electric |\n|---|---:|---:|---:|\n| North | 1200 | 300 | 20.0% |\n| South | 800 | 1200 | 60.0% |\n| Harbour | 450 | 550 | 55.0% |\n| Hill | 900 | 100 | 10.0% |\n\n", false),
+    ("share column against its parts", "# Note\n\n## Fleet\n\n| Depot | Diesel km | Electric km | Share electric |\n|---|---:|---:|---:|\n| North | 1200 | 300 | 20.0% |\n| South | 800 | 1200 | 64.0% |\n| Harbour | 450 | 550 | 55.0% |\n| Hill | 900 | 100 | 10.0% |\n\n", "# Note\n\n## Fleet\n\n| Depot | Diesel km | Electric km | Share electric |\n|---|---:|---:|---:|\n| North | 1200 | 300 | 20.0% |\n| South | 800 | 1200 | 60.0% |\n| Harbour | 450 | 550 | 55.0% |\n| Hill | 900 | 100 | 10.0% |\n\n", true),
     ("growth column off", "# Note\n\n## Years\n\n| Year | Visitors | Growth |\n|---|---:|---:|\n| 2019 | 8000 | |\n| 2020 | 2000 | -75.0% |\n| 2021 | 3000 | +60.0% |\n| 2022 | 6000 | +100.0% |\n\n", "# Note\n\n## Years\n\n| Year | Visitors | Growth |\n|---|---:|---:|\n| 2019 | 8000 | |\n| 2020 | 2000 | -75.0% |\n| 2021 | 3000 | +50.0% |\n| 2022 | 6000 | +100.0% |\n\n", false),
     ("sum in a sentence", "# Note\n\n## Batches\n\n| Batch | Yield (l) | Loss (l) | Hours |\n|---|---:|---:|---:|\n| A | 480 | 20 | 6 |\n| B | 455 | 45 | 7 |\n| C | 490 | 10 | 9 |\n| Total | 1425 | 75 | 22 |\n\nTogether the three batches yield 1,452 l.\n", "# Note\n\n## Batches\n\n| Batch | Yield (l) | Loss (l) | Hours |\n|---|---:|---:|---:|\n| A | 480 | 20 | 6 |\n| B | 455 | 45 | 7 |\n| C | 490 | 10 | 9 |\n| Total | 1425 | 75 | 22 |\n\nTogether the three batches yield 1,425 l.\n", false),
     ("restated cell in a sentence", "# Note\n\n## Batches\n\n| Batch | Yield (l) | Loss (l) | Hours |\n|---|---:|---:|---:|\n| A | 480 | 20 | 6 |\n| B | 455 | 45 | 7 |\n| C | 490 | 10 | 9 |\n| Total | 1425 | 75 | 22 |\n\nBatch B lost 54 l.\n", "# Note\n\n## Batches\n\n| Batch | Yield (l) | Loss (l) | Hours |\n|---|---:|---:|---:|\n| A | 480 | 20 | 6 |\n| B | 455 | 45 | 7 |\n| C | 490 | 10 | 9 |\n| Total | 1425 | 75 | 22 |\n\nBatch B lost 45 l.\n", false),
@@ -40,7 +40,7 @@ const FORMS: &[(&str, &str, &str, bool)] = &[
 ];
 
 #[test]
-fn of_thirty_forms_that_no_rule_was_written_for_twelve_are_found_and_no_twin_is_reported() {
+fn of_thirty_forms_that_no_rule_was_written_for_thirteen_are_found_and_no_twin_is_reported() {
     let mut hits = 0;
     for (name, wrong, right, is_found) in FORMS {
         let (bad, good) = (audit("a.md", wrong, &[]), audit("a.md", right, &[]));
@@ -48,5 +48,5 @@ fn of_thirty_forms_that_no_rule_was_written_for_twelve_are_found_and_no_twin_is_
         assert_eq!(!bad.findings.is_empty(), *is_found, "{name}: {bad}");
         hits += usize::from(*is_found);
     }
-    assert_eq!((FORMS.len(), hits), (30, 12));
+    assert_eq!((FORMS.len(), hits), (30, 13));
 }

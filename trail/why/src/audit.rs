@@ -9,7 +9,7 @@ use artifacts::{Digest, StoreError, counted};
 use contract::TraceSource;
 use pipeline::place::cell_text;
 use pipeline::record::outputs_text;
-use pipeline::{Artifact, file_of_output};
+use pipeline::{Artifact, Media, file_of_output};
 use serde::Serialize;
 
 use crate::check::{Format, check, text};
@@ -59,6 +59,9 @@ pub struct Audit {
     /// The number of artifacts and records whose bytes in the store have changed.
     #[serde(skip)]
     pub damaged: usize,
+    /// The tables and pages of the report that are not next to it. The report does not show them, and their bytes in the
+    /// store are hashed like all others.
+    pub absent: Vec<String>,
     /// All problems.
     pub problems: Vec<Problem>,
 }
@@ -195,7 +198,7 @@ fn seal(document: &Document, provenance: &Provenance<'_>, audit: &mut Audit) {
     beside(document, provenance, &seal.record, audit);
 }
 
-/// Checks the report's other files, its figures, against the lock.
+/// Checks the report's other files, its figures, pages and tables, against the lock.
 fn beside(document: &Document, provenance: &Provenance<'_>, record: &Digest, audit: &mut Audit) {
     // Unreadable records are reported together elsewhere.
     let Ok(record) = provenance.reader.record(record) else {
@@ -213,9 +216,11 @@ fn beside(document: &Document, provenance: &Provenance<'_>, record: &Digest, aud
                 "{file} was edited: the lock has {}",
                 artifact.digest.short()
             )),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                audit.complain(format!("{file} is missing next to the report"));
-            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => match artifact.media {
+                // A folder in which only the report, its trace and its figures are published.
+                Media::Parquet | Media::Html => audit.absent.push(file.to_string()),
+                _ => audit.complain(format!("{file} is missing next to the report")),
+            },
             Err(e) => audit.complain(format!("{}: {e}", path.display())),
         }
     }
@@ -419,6 +424,10 @@ impl fmt::Display for Audit {
             .map(|(source, n)| format!("{n} {source}"))
             .collect();
         writeln!(f, "sources: {}", sources.join(", "))?;
+        if !self.absent.is_empty() {
+            let (files, names) = (counted(self.absent.len(), "file"), self.absent.join(", "));
+            writeln!(f, "{files} of the report missing beside it: {names}")?;
+        }
         write!(f, "{} artifacts and records hashed", self.artifacts)?;
         if self.left_out > 0 {
             write!(f, ", {} left out by the author", self.left_out)?;

@@ -198,7 +198,11 @@ fn note(provenance: &Provenance<'_>, number: &Number) -> Result<(), String> {
     );
     match number.source {
         TraceSource::Sides => match table.ratio(column) {
-            Some(ratio) if ratio.to_string() == printed && number.text == printed => Ok(()),
+            Some(ratio)
+                if ratio.to_string() == printed && is_printed(&number.text, &one_line(printed)) =>
+            {
+                Ok(())
+            }
             Some(ratio) => Err(format!("{short} says that `{column}` is {ratio}")),
             None => Err(format!("{short} does not name the sides of `{column}`")),
         },

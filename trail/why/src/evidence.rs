@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use artifacts::{Digest, Table, TableError};
+use contract::{GateOutcome, Word as _};
 use pipeline::{CellStatus, Json};
 use serde::Serialize;
 
@@ -62,10 +63,10 @@ impl Gates {
     }
 
     fn add(&mut self, finding: &GateFinding) {
-        match finding.outcome.as_str() {
-            "pass" => self.pass += 1,
-            "fail" => self.fail.push(finding.clone()),
-            _ => self.not_judged.push(finding.clone()),
+        match GateOutcome::parse(&finding.outcome) {
+            Ok(GateOutcome::Pass) => self.pass += 1,
+            Ok(GateOutcome::Fail) => self.fail.push(finding.clone()),
+            Ok(GateOutcome::NotJudged) | Err(_) => self.not_judged.push(finding.clone()),
         }
     }
 }

@@ -42,6 +42,12 @@ pub(super) fn wrong_type(
         Value::Text(text) if is_axis(&mistake) && range(text).is_some() => {
             range(text).map(|(from, to)| format!("write `{{from: {from}, to: {to}}}`"))
         }
+        Value::Text(text) if is_axis(&mistake) && text.trim().starts_with('{') => {
+            Some(format!("write it without quotes: `{}`", text.trim()))
+        }
+        Value::Int(last) if is_axis(&mistake) && *last > 1 => Some(format!(
+            "write it as `[{last}]`, one label, or as `{{from: 1, to: {last}}}`, {last} labels"
+        )),
         Value::Text(text) => for_text(text, view),
         Value::Null => Some("give a value, or remove the key".to_owned()),
         Value::List(items) => for_list(items, view),
@@ -154,6 +160,11 @@ fn for_text(text: &str, view: &View<'_>) -> Option<String> {
     }
     if text.contains("${") {
         return Some("placeholders are not resolved here; write the value itself".to_owned());
+    }
+    let written = text.trim();
+    let is_within = |open: char, close: char| written.starts_with(open) && written.ends_with(close);
+    if (wants("array") && is_within('[', ']')) || (wants("object") && is_within('{', '}')) {
+        return Some(format!("write it without quotes: `{written}`"));
     }
     if wants("boolean")
         && let Some(remedy) = truth_meant(text)

@@ -1,5 +1,6 @@
 //! `cell-summary`: one row per load cell.
 
+use artifacts::counted;
 use contract::{CellRows, IntervalEnd, METRICS, Metric, Timing};
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
@@ -149,7 +150,7 @@ impl Distribution {
             effective_size_of_waves(in_groups(&mid_ranks(values).ranks, length)).unwrap_or(1.0)
         });
         let in_queue = match dependence.queue {
-            true => effective_sizes_of_quantiles(values, QUANTILES.map(|(_, p)| p)),
+            true => effective_sizes_of_quantiles(values, QUANTILES.map(|(_, p)| p), LEVEL),
             false => [Some(f64::INFINITY); 4],
         };
         let interval = |at: usize| {
@@ -217,8 +218,10 @@ impl Summary {
             let few = sizes().filter(|n| !self.printed.prints(*n, *p));
             let (most, metrics) = (few.clone().max()?, few.count());
             let least = least_for_quantile(*p, LEVEL);
+            let have = if metrics == 1 { "has" } else { "have" };
             Some(format!(
-                "{name} of {metrics} metrics: {least} values needed, at most {most} there"
+                "{name} needs {least} values, and {} {have} at most {most}",
+                counted(metrics, "metric")
             ))
         });
         let refused: Vec<String> = refused.collect();
@@ -521,12 +524,6 @@ impl TypedOperator for CellSummary {
 fn summarise(cell: &CellRows, printed: Printed) -> (Summary, Vec<SourceRows>) {
     let timings = contract::timings(cell);
     let ok: Vec<&Timing<'_>> = timings.iter().filter(|t| t.request.is_ok()).collect();
-    let first = timings.iter().filter_map(|t| t.request.sent_ns).min();
-    let last = timings.iter().filter_map(|t| t.request.done_ns).max();
-    let window = first
-        .zip(last)
-        .map(|(a, b)| (b - a) as f64 / 1e9)
-        .filter(|w| *w > 0.0);
     let total = |read: fn(&Timing<'_>) -> Option<i64>| -> Option<i64> {
         if ok.is_empty() {
             None
@@ -569,7 +566,7 @@ fn summarise(cell: &CellRows, printed: Printed) -> (Summary, Vec<SourceRows>) {
     let summary = Summary {
         rows: timings.len(),
         ok: ok.len(),
-        window,
+        window: cell.window_s(),
         output: total(|t| t.request.output_tokens),
         prompt: total(|t| t.request.prompt_tokens),
         cached: total(|t| t.request.cached_prompt_tokens),

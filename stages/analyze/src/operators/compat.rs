@@ -1,6 +1,7 @@
 //! `compat`: the figures that another load generator would print for the same rows.
 
 use contract::compat::{self, Bounds, Figure, Tool};
+use contract::{CellRows, Timing};
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -71,6 +72,46 @@ fn columns(tool: Tool) -> Columns<'static, Vec<Figure>> {
     columns
 }
 
+/// Returns the figures of a cell. If its rows have no clock in common, throughputs and peaks are unknown. These are the
+/// figures that change if the requests are moved apart in time.
+fn figures(tool: Tool, cell: &CellRows, timings: &[Timing<'_>], bounds: &Bounds) -> Vec<Figure> {
+    let mut figures = compat::figures(tool, timings, bounds);
+    if !cell.has_one_clock() {
+        let apart = apart(cell);
+        let others = compat::figures(tool, &contract::timings(&apart), bounds);
+        for (figure, other) in figures.iter_mut().zip(others) {
+            figure.value = figure.value.filter(|value| other.value == Some(*value));
+        }
+    }
+    figures
+}
+
+/// Returns the rows of a cell with one request after the other, seconds apart.
+fn apart(cell: &CellRows) -> CellRows {
+    const BETWEEN_NS: i64 = 2_000_000_000;
+    let mut cell = cell.clone();
+    let mut from = 0_i64;
+    for r in &mut cell.requests {
+        let lasts = r.done_ns.or(r.last_token_ns).unwrap_or(0).max(0);
+        let times = [
+            &mut r.scheduled_ns,
+            &mut r.sent_ns,
+            &mut r.headers_ns,
+            &mut r.first_token_ns,
+            &mut r.first_silent_ns,
+            &mut r.first_reasoning_ns,
+            &mut r.first_answer_ns,
+            &mut r.last_token_ns,
+            &mut r.done_ns,
+        ];
+        for time in times {
+            *time = time.map(|at| at.saturating_add(from));
+        }
+        from = from.saturating_add(lasts).saturating_add(BETWEEN_NS);
+    }
+    cell
+}
+
 impl TypedOperator for Compat {
     type Parameters = Parameters;
     type Made = Frame;
@@ -100,7 +141,7 @@ impl TypedOperator for Compat {
         let columns = columns(tool);
         each_cell(context, load, columns.specs(), |at, cell| {
             let timings = contract::timings(cell);
-            let figures = compat::figures(tool, &timings, &bounds);
+            let figures = figures(tool, cell, &timings, &bounds);
             let mut lineage = spans(cell.requests_source(), timings.iter().map(|t| t.row));
             if let Some(chunks) = cell.chunks_source() {
                 let used = timings.iter().flat_map(|t| t.chunk_rows.iter().copied());

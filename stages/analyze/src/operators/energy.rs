@@ -115,9 +115,7 @@ impl TypedOperator for Energy {
 
 /// Returns the first `sent_ns` and the last `done_ns` of the measured requests.
 pub(super) fn window(cell: &CellRows) -> Option<(i64, i64)> {
-    let from = cell.measured().filter_map(|r| r.sent_ns).min()?;
-    let to = cell.measured().filter_map(|r| r.done_ns).max()?;
-    (from < to).then_some((from, to))
+    cell.window().filter(|(from, to)| from < to)
 }
 
 /// The samples of all GPUs of a cell.

@@ -216,15 +216,10 @@ impl TypedOperator for Goodput {
             let is_abandoned =
                 |t: &&Timing<'_>| by_the_load && t.request.status == RequestStatus::Cancelled;
             let ok: Vec<&Timing<'_>> = timings.iter().filter(|t| t.request.is_ok()).collect();
-            let first = timings.iter().filter_map(|t| t.request.sent_ns).min();
-            let last = timings.iter().filter_map(|t| t.request.done_ns).max();
             let about = cell.cell.as_ref();
             let unsent = about.and_then(|about| about.int("unsent_requests"));
             let unsent = usize::try_from(unsent.unwrap_or(0)).unwrap_or(0);
-            let window = first
-                .zip(last)
-                .map(|(a, b)| (b - a) as f64 / 1e9)
-                .filter(|w| *w > 0.0);
+            let window = cell.window_s();
             for objective in &given.objectives {
                 let is_open = |t: &&Timing<'_>| !objective.all.iter().any(|b| b.missed(t));
                 let abandoned = timings.iter().filter(is_abandoned).filter(is_open);

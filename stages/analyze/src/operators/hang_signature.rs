@@ -189,7 +189,8 @@ impl TypedOperator for HangSignature {
                 cell.source("requests", cell.requests_digest),
                 0..cell.requests.len(),
             );
-            if let Some((from, to)) = longest(&flights, &signs) {
+            let longest = longest(&flights, &signs).filter(|_| cell.has_one_clock());
+            if let Some((from, to)) = longest {
                 silence.at_ns = Some(from);
                 silence.ms = Some((to - from) as f64 / 1e6);
                 silence.in_flight = flights

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pipeline::design::BLOCK;
 use pipeline::{Failure, Json};
 
 use crate::frame::SourceRows;
@@ -16,8 +17,12 @@ type OnOneLaunch = BTreeMap<String, BTreeSet<String>>;
 /// units share launches.
 pub(crate) fn of_units(all: &OnOneLaunch, parameters: &Json) -> OnOneLaunch {
     let tables = || parameters["tables"].as_array().into_iter().flatten();
-    let units = tables().filter_map(|table| table["parameters"]["unit"].as_array());
-    let units: BTreeSet<&str> = units.flatten().filter_map(Json::as_str).collect();
+    // In a design, the unit is the block unless a table declares another one.
+    let units = tables().flat_map(|table| match table["parameters"]["unit"].as_array() {
+        Some(axes) => axes.iter().filter_map(Json::as_str).collect(),
+        None => vec![BLOCK],
+    });
+    let units: BTreeSet<&str> = units.collect();
     let sides = tables().filter_map(|table| {
         let parameters = &table["parameters"];
         let pair = parameters["pair"]["axis"].as_str();

@@ -7,8 +7,8 @@ use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{
-    Continuity, Method, Sample, UnitEffect, Wilcoxon, ZeroHandling, cohens_dz, rank_biserial,
-    sign_flip_test, sign_test, wilcoxon_signed_rank,
+    Continuity, Method, Sample, UnitEffect, Wilcoxon, ZeroHandling, cohens_dz, paired_differences,
+    rank_biserial, sign_flip_test, sign_test, wilcoxon_signed_rank,
 };
 
 use crate::columns::{Columns, missing_spec};
@@ -120,11 +120,11 @@ impl Paired {
     }
 
     fn differences(&self) -> Vec<f64> {
-        self.units.iter().map(|(a, b)| a - b).collect()
+        paired_differences(&self.units)
     }
 
     fn signs(&self, keep: fn(f64) -> bool) -> usize {
-        self.units.iter().filter(|(a, b)| keep(a - b)).count()
+        self.differences().into_iter().filter(|d| keep(*d)).count()
     }
 }
 
@@ -503,7 +503,7 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
     };
     let side = |value: fn(f64, f64) -> f64| within(&|a, b| Some(value(a, b))).unwrap_or_default();
     let units: Vec<(f64, f64)> = side(|a, _| a).into_iter().zip(side(|_, b| b)).collect();
-    let deltas: Vec<f64> = units.iter().map(|(a, b)| a - b).collect();
+    let deltas = paired_differences(&units);
     let logs = within(&|a, b| Scale::Ratio.effect(a, b)).and_then(|l| Sample::new(l).ok());
     let effects = within(&|a, b| terms.scale.effect(a, b));
     let doubt = place.doubt(&complete, terms.scale);
@@ -514,7 +514,7 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
         (effects.as_deref(), doubt.as_ref()),
     );
     let extremes = place.extremes(terms, &complete, doubt.as_ref());
-    let sample = Sample::new(deltas.iter().copied()).ok();
+    let sample = Sample::new(units.iter().map(|(a, b)| a - b)).ok();
     let wilcoxon = wilcoxon_signed_rank(&deltas, given.zeros(), given.continuity());
     // Ranks, signs and resamples take the units for independent.
     let independent = doubt.is_none() && place.units.refusal(units.len()).is_none();

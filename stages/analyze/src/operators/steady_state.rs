@@ -224,9 +224,8 @@ fn began(cell: &CellRows, first: Option<i64>) -> Option<i64> {
 
 fn summarise(cell: &CellRows, given: &Parameters) -> Result<(Steady, Vec<SourceRows>), Failure> {
     let timings = contract::timings(cell);
-    let first = timings.iter().filter_map(|t| t.request.sent_ns).min();
-    let last = timings.iter().filter_map(|t| t.request.done_ns).max();
-    let clients = clients(&timings);
+    let (first, last) = cell.window().unzip();
+    let clients = clients(&timings).filter(|_| cell.has_one_clock());
     let seconds = |ns: i64| ns as f64 / 1e9;
     let origin = if given.declares() {
         began(cell, first)
@@ -250,10 +249,7 @@ fn summarise(cell: &CellRows, given: &Parameters) -> Result<(Steady, Vec<SourceR
     let length = steady
         .map(|(start, end)| seconds(end - start))
         .filter(|l| *l > 0.0);
-    let whole = first
-        .zip(last)
-        .map(|(a, b)| seconds(b - a))
-        .filter(|w| *w > 0.0);
+    let whole = cell.window_s();
     let steady_then = steady.filter(|_| length.is_some());
     let within = |at: Option<i64>| {
         steady_then

@@ -1,7 +1,7 @@
 //! Quantities over request rows: censoring, the steady window, supported quantiles.
 
 use artifacts::{Scalar, Store};
-use contract::synthetic;
+use contract::{Row as _, synthetic};
 use pipeline::{CellStatus, Input};
 use serde_json::json;
 
@@ -45,6 +45,61 @@ fn hung_cells_count_as_larger_than_the_limit() {
         column(&table, &["c"], "censored_cells").to_string(),
         "n=1 (hung: no row for 60 s)"
     );
+}
+
+#[test]
+fn rows_that_count_from_their_own_sends_have_no_throughput() {
+    let (_folder, store) = store();
+    let mut rows: Vec<_> = (0..10).map(synthetic::request).collect();
+    for (row, lasts) in rows.iter_mut().zip((100_000_000..).step_by(1_000_000)) {
+        (row.scheduled_ns, row.sent_ns) = (None, Some(0));
+        (row.last_token_ns, row.done_ns) = (Some(lasts), Some(lasts));
+    }
+    let of_clock = |clock| {
+        let facts = contract::Cell {
+            source: contract::RowSource::Imported,
+            clock: Some(clock),
+            ..contract::Cell::default()
+        };
+        let tables = [
+            ("requests", synthetic::requests_table(&rows).unwrap()),
+            ("cell", contract::Cell::table(&[facts]).unwrap()),
+        ];
+        let at = [("rep", Scalar::Int(1))];
+        let cell = synthetic::cell(&store, &at, json!(null), &tables).unwrap();
+        let inputs = [
+            synthetic::input("ladder", "load", vec![cell]),
+            verification(&store, &[]),
+        ];
+        let bound = json!([{"metric": "e2e_latency_ms", "at-most": 1000}]);
+        let settings = json!({
+            "cells": {"operator": "cell-summary"},
+            "good": {"operator": "goodput", "objectives": [{"name": "o", "all": bound}]},
+            "steady": {"operator": "steady-state"},
+            "vllm": {"operator": "compat", "tool": "vllm"},
+            "hang": {"operator": "hang-signature"},
+        });
+        let done = analyze(&store, &inputs, &settings).unwrap();
+        [
+            ("cells", "request_throughput"),
+            ("cells", "output_throughput"),
+            ("good", "goodput"),
+            ("steady", "window_s"),
+            ("vllm", "request_throughput"),
+            ("vllm", "max_concurrent_requests"),
+            ("hang", "silence_ms"),
+            // Times of single requests are known in any case.
+            ("cells", "e2e_latency_ms_mean"),
+            ("good", "slo_pass_rate"),
+            ("vllm", "mean_e2el_ms"),
+        ]
+        .map(|(name, column)| table(&done, name).float(column).unwrap()[0])
+    };
+    let together = of_clock(contract::ImportClock::Cell);
+    assert!(together.iter().all(Option::is_some), "{together:?}");
+    let apart = of_clock(contract::ImportClock::Request);
+    assert_eq!(apart[..7], [None; 7]);
+    assert_eq!(apart[7..], together[7..]);
 }
 
 fn one_cell(store: &Store, rows: &[contract::Request]) -> [Input; 2] {
@@ -251,7 +306,8 @@ fn a_quantile_that_so_few_requests_cannot_bound_is_left_out_and_counted() {
     }
     let refused = supported.text("quantiles_refused").unwrap()[0].unwrap();
     assert!(
-        refused.starts_with("p50 of ") && refused.contains("6 values needed, at most 4 there"),
+        refused.starts_with("p50 needs 6 values, and ")
+            && refused.contains(" metrics have at most 4"),
         "{refused}"
     );
     assert!(cells("all").float("ttft_ms_p99").unwrap()[0].is_some());

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use contract::RequestStatus;
 use tabular::{Field, Format, Sheet};
 
 use super::NAMED;
 use crate::json::ImportError;
+use crate::rows::Row;
 use crate::settings::{Import, Tool};
 
 /// Refuses a file of another format, and names the `tool` that reads it.
@@ -116,4 +118,45 @@ pub(super) fn unlisted_status(import: &Import, sheet: &Sheet) -> Option<String> 
          `ok:` of `status`",
         named.join(", ")
     ))
+}
+
+/// Refuses a table of aggregates: a row of it is not a request.
+pub(super) fn aggregates(sheet: &Sheet) -> Result<(), ImportError> {
+    let has = |name: &str| sheet.position(name).is_some();
+    match has("Request Count") && has("Failure Count") {
+        true => Err(ImportError::at(
+            "",
+            "this file holds Locust's statistics, with a row for each endpoint and none for a request",
+            "let a listener of Locust's event `request` write a row for each request, and import that file",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Warns of moments of k6, which are not those of the sending.
+pub(super) fn stamped_at_the_end(import: &Import, sheet: &Sheet) -> Option<String> {
+    let has = |name: &str| sheet.position(name).is_some();
+    let is_k6 = has("metric_name") && has("metric_value") && has("timestamp");
+    let sent = import.columns.get("sent")?.from.as_deref();
+    (is_k6 && sent == Some("timestamp")).then(|| {
+        "k6 stamps a request when it ends, by default in whole seconds, and the map takes this for its send: leave `sent` \
+         out of the map, or throughput and window are wrong"
+            .to_owned()
+    })
+}
+
+/// Warns of requests that the map counts as ok although their HTTP status is that of an error.
+pub(super) fn refused_yet_ok(rows: &[Row]) -> Option<String> {
+    let is_refused = |row: &&Row| {
+        let of_http = row.http_status.is_some_and(|status| status >= 400);
+        of_http && row.status == RequestStatus::Ok
+    };
+    let count = rows.iter().filter(is_refused).count();
+    (count > 0).then(|| {
+        format!(
+            "the map counts {} with an HTTP status of 400 or more as ok: take `status` from that column, as in \
+             `status: {{from: COLUMN, ok: [\"200\"]}}`",
+            artifacts::counted(count as u64, "request")
+        )
+    })
 }

@@ -143,6 +143,9 @@ pub(super) fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> An
         ));
         return answer;
     }
+    if events.is_empty() {
+        answer.error = plain_error(&body.bytes);
+    }
     let count = events.len();
     let unfinished = cut || !matches!(attempt.end, End::Complete);
     let mut over = false;
@@ -417,8 +420,12 @@ fn start_of(body: &[u8]) -> String {
     }
 }
 
+/// Returns the words of an error that is plain JSON. Some gateways send one under the media type of a stream.
+fn plain_error(body: &[u8]) -> Option<String> {
+    let parsed = serde_json::from_slice::<Value>(body).ok()?;
+    words_of_error(&parsed)
+}
+
 fn error_text(body: &[u8]) -> String {
-    let parsed = serde_json::from_slice::<Value>(body).ok();
-    let explained = parsed.as_ref().and_then(words_of_error);
-    explained.unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned())
+    plain_error(body).unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned())
 }

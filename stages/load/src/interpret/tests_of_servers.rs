@@ -62,6 +62,20 @@ fn sglang(parts: &[(&str, i64)]) -> Interpreted {
 }
 
 #[test]
+fn an_error_as_plain_json_under_the_media_type_of_a_stream_is_quoted() {
+    let body = r#"{"error": {"message": "no such model", "code": 404}}"#;
+    let answer = streamed(Api::OpenaiChat, body);
+    assert_eq!(answer.row.status, RequestStatus::MalformedStream);
+    let error = answer.row.error.unwrap();
+    assert!(error.ends_with("no such model"), "{error}");
+    // Comments and JSON that is not an error leave the stream as it is.
+    for body in [": ping\n\n", "{}", ""] {
+        let answer = streamed(Api::OpenaiChat, body);
+        assert_eq!(answer.row.status, RequestStatus::TruncatedStream, "{body}");
+    }
+}
+
+#[test]
 fn segments_that_do_not_repeat_the_text_so_far_are_chunks() {
     for (parts, text, bytes) in [
         (

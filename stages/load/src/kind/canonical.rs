@@ -98,7 +98,12 @@ pub(super) fn canonical(given: &Json, library: &dyn Library) -> Result<Json, Vec
         problems.extend(simulation_problems(simulation, workload, history, library));
     }
     if let Some(search) = &settings.search {
-        problems.extend(search_problems(search, &arrival, is_simulated, history));
+        problems.extend(search_problems(
+            search,
+            (&arrival, settings.delivery),
+            is_simulated,
+            history,
+        ));
     }
     if problems.is_empty() {
         Ok(serde_json::to_value(&settings).expect("settings always serialize"))
@@ -211,12 +216,12 @@ fn simulation_problems(
 /// Checks that a search fits the arrivals, the server and the workload.
 fn search_problems(
     search: &Search,
-    arrival: &Arrival,
+    (arrival, delivery): (&Arrival, Delivery),
     is_simulated: bool,
     history: bool,
 ) -> Vec<Problem> {
     let mut problems = Vec::new();
-    if let Some((key, message, hint)) = search.problem(arrival) {
+    if let Some((key, message, hint)) = search.problem(arrival, delivery) {
         problems.push(Problem::at(&["search", key], message).hint(hint));
     }
     if is_simulated {

@@ -12,6 +12,9 @@ use crate::workload::{Corpus, Dataset, Pack};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Conversation {
     pub(super) turns: Vec<Turn>,
+    /// The number of tokens that each answer should have, if the entry names it, or why it cannot be read. The reason only
+    /// matters if the number is used.
+    pub(super) output_tokens: Result<Option<u32>, String>,
 }
 
 /// One turn of a person.
@@ -92,7 +95,8 @@ pub(super) fn read_pack(
     Ok(prompts)
 }
 
-/// Names in other tools' files for the number of tokens of an answer.
+/// Names in other tools' files for the number of tokens of an answer. The first three are those of requests; the others may also
+/// belong to an answer that was recorded.
 const OTHER_LENGTHS: [&str; 9] = [
     "max_tokens",
     "max_new_tokens",
@@ -114,26 +118,36 @@ pub(super) fn packed(value: &Value) -> Result<(String, Option<u32>), String> {
             Some(_) => "`prompt` is not a text".to_owned(),
             None => format!("no `prompt`; there is {}", keys(value)),
         })?;
+    Ok((prompt.to_owned(), output_tokens(value, &OTHER_LENGTHS)?))
+}
+
+/// Returns the number of output tokens that an entry names, if it does. Any of the `other` names in its place is an error.
+fn output_tokens(value: &Value, other: &[&str]) -> Result<Option<u32>, String> {
     let output = &value["output_tokens"];
     // Numbers in CSV are text.
     let tokens = output
         .as_u64()
         .or_else(|| output.as_str()?.trim().parse().ok())
+        // A column of integers with gaps becomes one of fractions.
+        .or_else(|| {
+            output
+                .as_f64()
+                .filter(|n| n.fract() == 0.0)
+                .map(|n| n as u64)
+        })
         .and_then(|n| u32::try_from(n).ok())
         .filter(|n| *n > 0);
     if !output.is_null() && tokens.is_none() {
         return Err(format!("`output_tokens` is {output}"));
     }
-    let other = OTHER_LENGTHS
-        .iter()
-        .find(|name| value.get(**name).is_some());
+    let other = other.iter().find(|name| !value[**name].is_null());
     if let (true, Some(name)) = (output.is_null(), other) {
         return Err(format!(
             "the number of tokens of the answer is named `output_tokens` here, not `{name}`: rename it, or remove it if \
              `--output-tokens` or the workload decides"
         ));
     }
-    Ok((prompt.to_owned(), tokens))
+    Ok(tokens)
 }
 
 /// Returns the records of a file of prompts or conversations, each with a description of its place: JSON Lines, one
@@ -290,7 +304,10 @@ pub(super) fn recorded(record: &Value) -> Result<Option<Conversation>, String> {
             ));
         }
     };
-    Ok((!turns.is_empty()).then_some(Conversation { turns }))
+    Ok((!turns.is_empty()).then(|| Conversation {
+        turns,
+        output_tokens: output_tokens(record, &OTHER_LENGTHS[..3]),
+    }))
 }
 
 /// Describes an entry by its keys or its type.

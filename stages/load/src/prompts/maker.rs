@@ -407,6 +407,13 @@ impl<'a> Maker<'a> {
             } => {
                 let (n, what) = (conversations.len(), ("dataset", "conversations"));
                 let at = wrapped(place, n, *when_short, what.0, what.1)?;
+                if !output.replaces_recorded {
+                    let named = conversations[at].output_tokens.clone();
+                    let named = named.map_err(|e| {
+                        PromptError::wrong(format!("entry {} of the dataset: {e}", at + 1))
+                    })?;
+                    prompt.output_tokens = named.unwrap_or(prompt.output_tokens);
+                }
                 self.continue_conversation(prompt, at, &conversations[at], *recorded_output)?;
             }
             Kind::Trace {

@@ -68,7 +68,7 @@ impl fmt::Display for Level {
         match self {
             Self::Clients(1) => f.write_str("1 client"),
             Self::Clients(clients) => write!(f, "{clients} clients"),
-            Self::Rate(rate) => write!(f, "{rate:.4} req/s"),
+            Self::Rate(rate) => write!(f, "{} req/s", (rate * 1e4).round() / 1e4),
         }
     }
 }

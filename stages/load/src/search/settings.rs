@@ -1,5 +1,6 @@
 //! The settings of a search.
 
+use apis::Delivery;
 use artifacts::counted;
 use pipeline::language::settings::percent_of_share;
 use schemars::JsonSchema;
@@ -163,7 +164,11 @@ impl Search {
     }
 
     /// Returns the problem with the settings: the key, a message and the remedy.
-    pub fn problem(&self, arrival: &Arrival) -> Option<(&'static str, String, &'static str)> {
+    pub fn problem(
+        &self,
+        arrival: &Arrival,
+        delivery: Delivery,
+    ) -> Option<(&'static str, String, &'static str)> {
         let from = match Self::lowest(arrival) {
             Ok(level) => level,
             Err(message) => {
@@ -179,6 +184,15 @@ impl Search {
                 "bounds",
                 "without a bound, every level would be met".to_owned(),
                 "give at least one, such as `ttft-ms: 200`",
+            ));
+        }
+        if delivery == Delivery::Whole
+            && let Some(bound) = self.bounds.slo().unmet_by_whole_answers()
+        {
+            return Some((
+                "bounds",
+                format!("whole answers have no {bound}, so no request would meet the bound on it"),
+                "bound `e2e-ms`",
             ));
         }
         let whole = matches!(from, Level::Clients(_));

@@ -194,7 +194,7 @@ fn a_rate_is_undecided_if_no_probe_may_outlast_the_warm_in() {
     );
     let message = undecided.to_string();
     assert!(
-        message.starts_with("2.0000 req/s is neither kept nor missed: requests arrived for 50.0 s"),
+        message.starts_with("2 req/s is neither kept nor missed: requests arrived for 50.0 s"),
         "{message}"
     );
     assert!(

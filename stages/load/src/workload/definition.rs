@@ -84,6 +84,19 @@ pub struct Workload {
     pub extra: BTreeMap<String, Json>,
 }
 
+impl Workload {
+    /// Returns whether each answer must have an exact length, so that the server must ignore the end of sequence.
+    pub(crate) fn is_exact(&self) -> bool {
+        let exact = |output: &Output| output.mode == OutputMode::Exact;
+        match &self.prompts {
+            PromptSource::Mixture(parts) => parts
+                .iter()
+                .all(|part| exact(part.output.as_ref().unwrap_or(&self.output))),
+            _ => exact(&self.output),
+        }
+    }
+}
+
 /// The settings that decide the random prompts of a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

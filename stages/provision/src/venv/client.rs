@@ -199,12 +199,22 @@ fn lock_of_report(text: &str) -> Result<String, Failure> {
     Ok(lines.concat())
 }
 
+/// Who pinned the packages, and can correct the pins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PinnedBy {
+    /// The study.
+    Study,
+    /// The definition of an engine or of a model.
+    Definition,
+}
+
 /// One preparation: the place of the client's files and log, and how to stop it.
 pub(crate) struct Session<'a> {
     /// A private folder.
     pub(crate) folder: &'a Path,
     pub(crate) control: &'a Control,
     pub(crate) leases: &'a Leases,
+    pub(crate) pinned_by: PinnedBy,
 }
 
 impl Session<'_> {
@@ -273,7 +283,8 @@ impl Session<'_> {
             return Ok(());
         }
         let said = fs::read(&log_path).map_err(|e| self.trouble("the client's log", &e))?;
-        Err(explain(client, what, &String::from_utf8_lossy(&said)))
+        let said = String::from_utf8_lossy(&said);
+        Err(explain(client, what, &said, self.pinned_by))
     }
 }
 
@@ -284,8 +295,12 @@ pub(super) fn clean(command: &mut Command) {
     }
 }
 
+/// What to do if a registry lacks a version that a definition pins: you cannot choose another one.
+const OF_DEFINITION: &str = "the definition pins this version: let your client use a registry that has it \
+    (`pip config list` shows which one it uses; a mirror may be incomplete), or name another engine, such as one that you installed";
+
 /// Translates a client's error messages into what is missing.
-fn explain(client: &str, what: &str, log: &str) -> Failure {
+fn explain(client: &str, what: &str, log: &str, pinned_by: PinnedBy) -> Failure {
     let has = |texts: &[&str]| texts.iter().any(|t| log.contains(t));
     let network = [
         "error sending request",
@@ -320,9 +335,15 @@ fn explain(client: &str, what: &str, log: &str) -> Failure {
         "building from source is disabled",
         "Building source distributions",
     ]) {
+        let hint = match pinned_by {
+            PinnedBy::Study => {
+                "pin a version that has one, or build the wheel yourself and let your client find it (`find-links`)"
+            }
+            PinnedBy::Definition => OF_DEFINITION,
+        };
         (
             "a package has no wheel for this platform and interpreter",
-            "pin a version that has one, or build the wheel yourself and let your client find it (`find-links`)",
+            hint,
         )
     } else if has(&network) {
         (
@@ -349,10 +370,16 @@ fn explain(client: &str, what: &str, log: &str) -> Failure {
         "not a supported wheel",
         "was not found",
     ]) {
-        (
-            "these versions do not exist for this platform and interpreter, or conflict with each other",
-            "correct the pins; `overrides` replace the requirements of a package. An incomplete mirror looks the same",
-        )
+        match pinned_by {
+            PinnedBy::Study => (
+                "these versions do not exist for this platform and interpreter, or conflict with each other",
+                "correct the pins; `overrides` replace the requirements of a package. An incomplete mirror looks the same",
+            ),
+            PinnedBy::Definition => (
+                "its registry does not have this version for this platform and interpreter",
+                OF_DEFINITION,
+            ),
+        }
     } else {
         ("it failed", "read the evidence `client_log`")
     };
@@ -427,9 +454,14 @@ mod tests {
             ),
             ("what", "it failed"),
         ] {
-            let failure = explain("uv", "resolving", said);
+            let failure = explain("uv", "resolving", said, PinnedBy::Study);
             assert!(failure.reason.contains(expected), "{said}: {failure}");
             assert!(failure.hint.is_some() && failure.evidence.len() == 1);
+            // Nobody can correct the pins of a shipped definition.
+            let failure = explain("pip", "fetching", said, PinnedBy::Definition);
+            let hint = failure.hint.expect("a remedy");
+            let of_studies = ["correct the pins", "pin a version", "overrides"];
+            assert!(!of_studies.iter().any(|text| hint.contains(text)), "{hint}");
         }
     }
 }

@@ -21,7 +21,7 @@ use pipeline::{Consent, Effect, Library, Problem, Step, What, sources};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use client::Session;
+pub(crate) use client::{PinnedBy, Session};
 pub(crate) use facts::{TELL, installed_software, promised, table};
 pub(crate) use interpreter::find as interpreter;
 pub(crate) use pins::normalized;

@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::VenvRecipe;
-use super::client::{Client, Session};
+use super::client::{Client, PinnedBy, Session};
 use super::facts;
 use super::interpreter::{self, Interpreter};
 use super::pins;
@@ -139,6 +139,7 @@ fn lock_of(
         folder: &scratch,
         control: job.control,
         leases: job.leases,
+        pinned_by: PinnedBy::Study,
     };
     let text = client.resolve(&recipe.packages, &recipe.overrides, interpreter, &session)?;
     let written = scratch.join("lock.txt");
@@ -219,6 +220,7 @@ fn make(
         folder,
         control: job.control,
         leases: job.leases,
+        pinned_by: PinnedBy::Study,
     };
     client.create(&environment, interpreter, &session)?;
     client.install(&environment, &file, &session)?;

@@ -222,14 +222,14 @@ fn after_order(text: &str, previous: &[Range<usize>]) -> bool {
 }
 
 /// Returns text typed next to a traced number that changes its meaning: a sign before it, or a scale, a decimal or a
-/// power after it.
-pub(super) fn altered(text: &str, span: &Range<usize>) -> Option<Range<usize>> {
+/// power after it. In Markdown, a hyphen at the start of a line may be the mark of a list.
+pub(super) fn altered(text: &str, span: &Range<usize>, is_markdown: bool) -> Option<Range<usize>> {
     let before: Vec<(usize, char)> = text[..span.start].char_indices().rev().take(2).collect();
     if let Some((at, c)) = before.first() {
         let beyond = before.get(1).map(|(_, c)| *c);
         let free =
             beyond.is_none_or(|b| b.is_whitespace() || matches!(b, '(' | '[' | '|' | '*' | '_'));
-        let bullet = beyond.is_none_or(|b| b == '\n') && *c == '-';
+        let bullet = is_markdown && beyond.is_none_or(|b| b == '\n') && *c == '-';
         if (matches!(c, '-' | '\u{2212}' | '+') && free && !bullet) || (*c == '.' && free) {
             return Some(*at..span.end);
         }
@@ -260,9 +260,12 @@ pub(super) fn altered(text: &str, span: &Range<usize>) -> Option<Range<usize>> {
             | "thousand"
             | "million"
             | "billion"
+            | "trillion"
+            | "bn"
+            | "ppm"
             | "dozen"
             | "fold"
-    );
+    ) || (lower == "per" && trimmed[word.len()..].trim_start().starts_with("cent"));
     if glued || scale {
         return Some(span.start..span.end + skipped + word.len());
     }

@@ -5,6 +5,8 @@ mod lexemes;
 mod names;
 mod numeral;
 mod places;
+mod seen;
+mod units;
 mod words;
 
 use std::ops::Range;
@@ -16,7 +18,9 @@ pub(crate) use lexemes::letter_runs;
 use lexemes::{Lexeme, Sort, lexemes};
 pub(crate) use names::{is_quantile, like_words, with_names};
 pub(crate) use numeral::{Numeral, numerals};
+use seen::Seen;
 
+pub(crate) use units::contradicts_label;
 pub(crate) use words::check_words;
 
 /// A numeral without a trace.
@@ -54,6 +58,10 @@ const SCALED: &str =
     "a sign, scale or unit written by hand next to a traced number changes its meaning";
 const IN_FORMAT: &str = "write it in the format (`0.0%`, `0.0pp`, `0.00×`, `+0.0`, `0.0u`), where \
     it is checked against the column's unit";
+const OTHER_UNIT: &str =
+    "a unit written by hand contradicts the unit of the traced number's column";
+const TURNED: &str = "a character that reverses the text after it";
+const LEAVE_OUT: &str = "leave it out: the digits of numbers would be shown in another order";
 const GLUED: &str = "two traced numbers touch and read as one";
 const SEPARATE: &str = "separate them";
 
@@ -65,13 +73,14 @@ pub(crate) fn has_numeral(text: &str) -> bool {
 /// Checks a rendered text; `spans` are its traced places in ascending order.
 pub(crate) fn check(markdown: &str, spans: &[TracedSpan], literals: &[Literal]) -> Outcome {
     let exempt = places::exempt(markdown);
+    let seen = Seen::read(markdown);
     let declared = occurrences(markdown, literals);
     let mut outcome = Outcome::default();
     let mut used = vec![false; declared.len()];
     // The word for null is written by hand, so it does not come from the data.
     let values = spans.iter().filter(|s| s.entry.value != Scalar::Null);
     let values: Vec<&TracedSpan> = values.collect();
-    for lexeme in lexemes(markdown) {
+    for lexeme in all_lexemes(markdown, &seen) {
         let free = uncovered(markdown, &lexeme, &values);
         if free.is_empty() || free.iter().all(|r| inside(r, &exempt, lexeme.sort)) {
             continue;
@@ -86,38 +95,33 @@ pub(crate) fn check(markdown: &str, spans: &[TracedSpan], literals: &[Literal]) 
                 .push(finding_of(markdown, &lexeme.range, UNTRACED, LOOK_UP)),
         }
     }
-    for (i, span) in spans.iter().enumerate() {
+    for (at, turn) in markdown.match_indices(['\u{202d}', '\u{202e}']) {
+        let range = at..at + turn.len();
+        outcome
+            .findings
+            .push(finding_of(markdown, &range, TURNED, LEAVE_OUT));
+    }
+    let is_allowed = |range: &Range<usize>| {
+        let by_span = spans.iter().any(|s| holds(&s.bytes, range));
+        by_span || declared.iter().any(|(d, _)| holds(d, range))
+    };
+    let text = Text { markdown, seen };
+    let mut before: Option<Shown<'_>> = None;
+    for span in spans {
+        let shown = text.shown(span);
+        if let Some(touching) = before.and_then(|before| before.touches(&shown)) {
+            outcome
+                .findings
+                .push(finding_of(markdown, &touching, GLUED, SEPARATE));
+        }
         // A name is not a number, so nothing beside it changes its value.
         let is_name = span.entry.source == TraceSource::Literal;
-        if is_name || !span.entry.text.chars().any(char::is_numeric) {
-            continue;
+        if !is_name && span.entry.text.chars().any(char::is_numeric) {
+            let changed = text.changed(&shown).filter(|(range, _)| !is_allowed(range));
+            let finding = changed.map(|(range, why)| finding_of(markdown, &range, why, IN_FORMAT));
+            outcome.findings.extend(finding);
         }
-        if let Some(range) = lexemes::altered(markdown, &span.bytes) {
-            let by_span = spans.iter().any(|s| holds(&s.bytes, &range));
-            let by_literal = declared.iter().any(|(d, _)| holds(d, &range));
-            if !by_span && !by_literal {
-                outcome
-                    .findings
-                    .push(finding_of(markdown, &range, SCALED, IN_FORMAT));
-            }
-        }
-        if let Some(next) = spans.get(i + 1).filter(|n| n.bytes.start == span.bytes.end) {
-            let digits = |t: &str, back: bool| {
-                if back {
-                    t.chars().next_back()
-                } else {
-                    t.chars().next()
-                }
-            };
-            let touch = digits(&span.entry.text, true).is_some_and(char::is_alphanumeric)
-                && digits(&next.entry.text, false).is_some_and(|c| c.is_alphanumeric() || c == '.');
-            if touch {
-                let range = span.bytes.start..next.bytes.end;
-                outcome
-                    .findings
-                    .push(finding_of(markdown, &range, GLUED, SEPARATE));
-            }
-        }
+        before = Some(shown);
     }
     outcome.findings.sort_by_key(|f| (f.at, f.text.len()));
     outcome.findings.dedup_by_key(|f| (f.at, f.text.clone()));
@@ -127,6 +131,83 @@ pub(crate) fn check(markdown: &str, spans: &[TracedSpan], literals: &[Literal]) 
             .push(literal_span(markdown, range, literal));
     }
     outcome
+}
+
+/// The numerals of the Markdown, and those that only its visible text has, by their places in the Markdown.
+fn all_lexemes(markdown: &str, seen: &Seen) -> Vec<Lexeme> {
+    let mut all = lexemes(markdown);
+    let ranges: Vec<Range<usize>> = all.iter().map(|lexeme| lexeme.range.clone()).collect();
+    let in_seen = lexemes(&seen.text).into_iter();
+    let ranges = in_seen
+        .filter_map(|lexeme| seen.source(&lexeme.range))
+        .filter(|range| !overlaps(&ranges, range));
+    // Their characters are not numeric in the Markdown.
+    let sort = Sort::Word;
+    let hidden: Vec<Lexeme> = ranges.map(|range| Lexeme { range, sort }).collect();
+    all.extend(hidden);
+    all.sort_by_key(|lexeme| lexeme.range.start);
+    all
+}
+
+/// The Markdown and its visible text.
+struct Text<'a> {
+    markdown: &'a str,
+    seen: Seen,
+}
+
+/// A traced text, and its place in the visible text.
+struct Shown<'a> {
+    span: &'a TracedSpan,
+    seen: Option<Range<usize>>,
+}
+
+impl<'a> Text<'a> {
+    fn shown(&self, span: &'a TracedSpan) -> Shown<'a> {
+        let seen = self.seen.place(&span.bytes);
+        Shown { span, seen }
+    }
+
+    /// Returns what is written beside a traced number and changes its meaning, and why.
+    fn changed(&self, shown: &Shown<'_>) -> Option<(Range<usize>, &'static str)> {
+        let Shown { span, seen } = shown;
+        if let Some(range) = lexemes::altered(self.markdown, &span.bytes, true) {
+            return Some((range, SCALED));
+        }
+        let seen = seen.as_ref()?;
+        let source = |range| self.seen.source(&range);
+        if let Some(range) = lexemes::altered(&self.seen.text, seen, false).and_then(source) {
+            return Some((range, SCALED));
+        }
+        // A format may have written the unit of the column.
+        let unit = span.entry.unit.as_deref()?;
+        let is_bare = span
+            .entry
+            .text
+            .ends_with(|c: char| c.is_numeric() || c == ']');
+        let other = is_bare.then(|| units::beside(&self.seen.text, seen, unit))??;
+        source(other).map(|range| (range, OTHER_UNIT))
+    }
+}
+
+impl Shown<'_> {
+    /// Returns the range of two traced numbers if they read as one.
+    fn touches(&self, next: &Self) -> Option<Range<usize>> {
+        let seen = self.seen.as_ref().zip(next.seen.as_ref());
+        let adjacent = self.span.bytes.end == next.span.bytes.start
+            || seen.is_some_and(|(one, other)| one.end == other.start);
+        let last = self.span.entry.text.chars().next_back();
+        let first = next.span.entry.text.chars().next();
+        let touch = adjacent
+            && last.is_some_and(char::is_alphanumeric)
+            && first.is_some_and(|c| c.is_alphanumeric() || c == '.')
+            && self.is_number();
+        touch.then_some(self.span.bytes.start..next.span.bytes.end)
+    }
+
+    fn is_number(&self) -> bool {
+        let entry = &self.span.entry;
+        entry.source != TraceSource::Literal && entry.text.chars().any(char::is_numeric)
+    }
 }
 
 /// The parts of a lexeme's numeric characters that no span covers.
@@ -159,6 +240,12 @@ fn inside(range: &Range<usize>, exempt: &places::Exempt, sort: Sort) -> bool {
 fn covers(ranges: &[Range<usize>], range: &Range<usize>) -> bool {
     let after = ranges.partition_point(|e| e.end <= range.start);
     ranges.get(after).is_some_and(|e| holds(e, range))
+}
+
+/// Whether a range has bytes of one of several ascending ranges.
+fn overlaps(ranges: &[Range<usize>], range: &Range<usize>) -> bool {
+    let after = ranges.partition_point(|one| one.end <= range.start);
+    ranges.get(after).is_some_and(|one| one.start < range.end)
 }
 
 fn holds(outer: &Range<usize>, inner: &Range<usize>) -> bool {

@@ -16,17 +16,21 @@ pub(super) struct Exempt {
     pub(super) words: Vec<Range<usize>>,
 }
 
+/// The Markdown that the checks read.
+pub(super) const OPTIONS: Options = Options::ENABLE_TABLES
+    .union(Options::ENABLE_FOOTNOTES)
+    .union(Options::ENABLE_STRIKETHROUGH)
+    .union(Options::ENABLE_YAML_STYLE_METADATA_BLOCKS);
+
 /// Returns the exempt places.
 pub(super) fn exempt(markdown: &str) -> Exempt {
-    let options = Options::ENABLE_TABLES
-        | Options::ENABLE_FOOTNOTES
-        | Options::ENABLE_STRIKETHROUGH
-        | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
     let mut exempt = Exempt::default();
     let mut lists: Vec<Option<u64>> = Vec::new();
+    // The number after the last one of the numbered list that ended last: a list may go on after other text.
+    let mut next: Vec<u64> = Vec::new();
     let mut links: Vec<(usize, Range<usize>, String)> = Vec::new();
     let mut inner_end = 0;
-    let parser = Parser::new_ext(markdown, options);
+    let parser = Parser::new_ext(markdown, OPTIONS);
     let definitions: Vec<_> = parser
         .reference_definitions()
         .iter()
@@ -37,10 +41,11 @@ pub(super) fn exempt(markdown: &str) -> Exempt {
             Event::Start(Tag::CodeBlock(pulldown_cmark::CodeBlockKind::Fenced(_))) => {
                 exempt.everything.push(range.clone());
             }
-            Event::Start(Tag::List(start)) => lists.push(start),
-            Event::End(TagEnd::List(_)) => {
-                lists.pop();
+            // A list that begins with another number states it.
+            Event::Start(Tag::List(start)) => {
+                lists.push(start.map(|start| if next.contains(&start) { start } else { 1 }));
             }
+            Event::End(TagEnd::List(_)) => next.extend(lists.pop().flatten()),
             Event::Start(Tag::Item) => {
                 if let Some(Some(expected)) = lists.last_mut() {
                     if let Some(marker) = list_marker(markdown, range.start, *expected) {
@@ -102,8 +107,7 @@ fn list_marker(markdown: &str, at: usize, expected: u64) -> Option<Range<usize>>
         .take_while(u8::is_ascii_digit)
         .count();
     let number: u64 = markdown[at..at + digits].parse().ok()?;
-    let usual = number == expected || number == 1;
-    (usual && expected <= 999 && (number == 1 || expected > 1)).then_some(at..at + digits)
+    (number == expected || number == 1).then_some(at..at + digits)
 }
 
 /// Words of inline code in which every digit follows a letter of the same word: identifiers,

@@ -1,10 +1,13 @@
 //! The word check: quantifiers, superlatives and similar words are allowed only where a statement over the rows
 //! licenses them, where a premise gives the reason, or where they are declared.
 
-use super::{Outcome, covers, finding_of, holds, literal_span, occurrences, places};
+use std::ops::Range;
+
+use super::seen::Seen;
+use super::{Outcome, covers, finding_of, holds, literal_span, occurrences, overlaps, places};
 use crate::settings::Literal;
 use crate::statement::{
-    FREE, Outcome as Became, Recorded, allows, checked, is_checked_before_number,
+    FREE, Outcome as Became, Recorded, checked, is_checked_before_number, licenses as allows,
 };
 use crate::trace::{Enclosed, Extracted};
 
@@ -31,7 +34,7 @@ pub(crate) fn check_words(
     let mut coming = statements.into_iter().peekable();
     // The statements around the word: begun before it and not yet ended.
     let mut open: Vec<&Enclosed> = Vec::new();
-    for (range, word) in checked(markdown) {
+    for (range, word) in all_words(markdown) {
         while let Some(statement) = coming.next_if(|s| s.bytes.start <= range.start) {
             open.push(statement);
         }
@@ -79,12 +82,24 @@ pub(crate) fn check_words(
     outcome
 }
 
+/// The words of the Markdown that need a licence, and those that only its visible text has.
+fn all_words(markdown: &str) -> Vec<(Range<usize>, &'static str)> {
+    let mut words = checked(markdown);
+    let ranges: Vec<Range<usize>> = words.iter().map(|(range, _)| range.clone()).collect();
+    let seen = Seen::read(markdown);
+    let hidden = checked(&seen.text).into_iter();
+    let hidden = hidden.filter_map(|(range, word)| Some((seen.source(&range)?, word)));
+    words.extend(hidden.filter(|(range, _)| !overlaps(&ranges, range)));
+    words.sort_by_key(|(range, _)| range.start);
+    words
+}
+
 fn licenses(statement: &Recorded, word: &str) -> bool {
     match (&statement.rule, statement.outcome) {
         (None, _) => true,
         // What an alternative denies was checked when the alternative was rendered.
-        (Some(rule), Became::Alternative) => allows(rule.kind(), word) && !FREE.contains(&word),
-        (Some(rule), _) => allows(rule.kind(), word),
+        (Some(rule), Became::Alternative) => allows(rule, word) && !FREE.contains(&word),
+        (Some(rule), _) => allows(rule, word),
     }
 }
 

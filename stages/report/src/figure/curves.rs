@@ -31,6 +31,21 @@ struct Curve {
     points: Vec<Point>,
 }
 
+impl Curve {
+    /// Returns the points with a mark: all of a ladder. A distribution has too many, so those at its quartiles tell the
+    /// curves of several series apart.
+    fn marked(&self, kind: FigureKind, series: usize) -> Vec<&Point> {
+        if kind != FigureKind::Ecdf {
+            return self.points.iter().collect();
+        }
+        let n = self.points.len();
+        let mut ranks = [1, 2, 3].map(|quarter| (quarter * n).div_ceil(4)).to_vec();
+        ranks.dedup();
+        ranks.retain(|rank| series > 1 && *rank > 0);
+        ranks.iter().map(|rank| &self.points[rank - 1]).collect()
+    }
+}
+
 const HEIGHT: f64 = 260.0;
 const TOP: f64 = 70.0;
 
@@ -97,20 +112,16 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
             svg.cross(place, gap.series, &gap.cell);
         }
         let label = x.titled(plot.axis_label(settings.x_label.as_deref(), &settings.x));
-        svg.text(
-            frame.left + width / 2.0,
-            frame.top + HEIGHT + 38.0,
-            Anchor::Middle,
-            "",
-            &label,
-        );
+        let middle = (frame.left + width / 2.0, frame.top + HEIGHT + 38.0);
+        svg.label(middle, Anchor::Middle, "", &label, width + 4.0 * gap);
         if column == 0 {
             let label = match (settings.kind, &settings.y, &settings.y_label) {
                 (_, _, Some(label)) => label.clone(),
                 (FigureKind::Ladder, Some(y), None) => plot.axis_label(None, y),
                 _ => share_of(plot),
             };
-            svg.vertical_text(12.0, frame.top + HEIGHT / 2.0, &y.titled(label));
+            let middle = frame.top + HEIGHT / 2.0;
+            svg.vertical_text(12.0, middle, &y.titled(label), HEIGHT);
         }
     }
     svg.height = TOP + (HEIGHT + 70.0) * rows as f64 - 22.0;
@@ -326,12 +337,6 @@ fn panel(
     y: &Scale,
     series: &[String],
 ) {
-    let mut reference: Vec<(f64, f64)> = curves
-        .iter()
-        .flat_map(|c| c.points.iter().filter_map(|p| Some((p.x, p.reference?))))
-        .collect();
-    reference.sort_by(|a, b| a.0.total_cmp(&b.0));
-    reference.dedup_by(|a, b| a.0 == b.0);
     for curve in curves {
         let class = format!("c{}", curve.series % 6);
         for run in curve
@@ -381,20 +386,17 @@ fn panel(
         };
         svg.path(&points, &class, false);
     }
-    // Above the lines: it is dashed, so a line below it shows.
-    if !reference.is_empty() {
-        let points: Vec<_> = reference
-            .iter()
-            .map(|(px, py)| (x.at(*px), y.at(*py)))
-            .collect();
-        svg.path(&points, "reference", false);
+    // Above the lines: they are dashed, so a line below them shows.
+    for (class, line) in references(curves) {
+        let points: Vec<_> = line.iter().map(|(px, py)| (x.at(*px), y.at(*py))).collect();
+        svg.path(&points, &class, false);
     }
-    let marks = plot.settings.kind != FigureKind::Ecdf;
-    for curve in curves.iter().filter(|_| marks) {
-        for p in &curve.points {
+    let kind = plot.settings.kind;
+    for curve in curves {
+        for p in curve.marked(kind, series.len()) {
             let hover = hover(plot, p, &series[curve.series]);
             let (x, y, row) = (x.at(p.x), y.at(p.y), plot.mark(p.row));
-            if plot.lacks.partial.contains(&p.row) {
+            if kind == FigureKind::Ladder && plot.lacks.partial.contains(&p.row) {
                 svg.hollow_mark(x, y, curve.series, &row, &hover);
             } else {
                 svg.mark(x, y, curve.series, &row, &hover);
@@ -403,8 +405,39 @@ fn panel(
     }
 }
 
+/// Returns the lines of the reference in a panel, each with its class: one for all curves if they agree, otherwise one in
+/// the colour of each curve.
+fn references(curves: &[Curve]) -> Vec<(String, Vec<(f64, f64)>)> {
+    let of_curve = |curve: &Curve| -> Vec<(f64, f64)> {
+        let points = curve.points.iter();
+        points.filter_map(|p| Some((p.x, p.reference?))).collect()
+    };
+    let mut all: Vec<(f64, f64)> = curves.iter().flat_map(of_curve).collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // Means of equal values differ in their last digits.
+    let is_same = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
+    let agree = all
+        .windows(2)
+        .all(|w| w[0].0 != w[1].0 || is_same(w[0].1, w[1].1));
+    let mut lines = Vec::new();
+    if agree {
+        all.dedup_by(|a, b| a.0 == b.0);
+        lines.push(("reference".to_owned(), all));
+    } else {
+        for curve in curves {
+            lines.push((format!("reference c{}", curve.series % 6), of_curve(curve)));
+        }
+    }
+    lines.retain(|(_, line)| !line.is_empty());
+    lines
+}
+
 fn hover(plot: &Plot<'_>, point: &Point, series: &str) -> String {
     let settings = plot.settings;
+    if settings.kind == FigureKind::Ecdf {
+        let value = plot.written(point.x, &settings.x);
+        return format!("{series}: {value} at a share of {:.2}", point.y);
+    }
     let y = settings.y.as_deref().unwrap_or_default();
     let unit = plot.view.table.unit(y);
     let text = |v: f64| {
@@ -426,4 +459,54 @@ fn hover(plot: &Plot<'_>, point: &Point, series: &str) -> String {
         text(point.y),
         band.unwrap_or_default()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(series: usize, points: &[(f64, f64)]) -> Curve {
+        let point = |(row, (x, reference)): (usize, &(f64, f64))| Point {
+            x: *x,
+            y: 1.0,
+            band: None,
+            reference: Some(*reference),
+            row,
+        };
+        Curve {
+            series,
+            points: points.iter().enumerate().map(point).collect(),
+        }
+    }
+
+    #[test]
+    fn a_reference_that_differs_between_series_is_drawn_for_each() {
+        let (a, b) = ([(1.0, 1.0), (2.0, 0.5)], [(2.0, 0.5 + 1e-16), (4.0, 0.25)]);
+        // Both series agree where both have a value, so they share one line.
+        let shared = references(&[curve(0, &a), curve(1, &b)]);
+        let line = vec![(1.0, 1.0), (2.0, 0.5), (4.0, 0.25)];
+        assert_eq!(shared, [("reference".to_owned(), line)]);
+        let other = [(1.0, 1.0), (2.0, 0.6)];
+        let own = references(&[curve(0, &a), curve(7, &other)]);
+        let expected = [
+            ("reference c0".to_owned(), a.to_vec()),
+            ("reference c1".to_owned(), other.to_vec()),
+        ];
+        assert_eq!(own, expected);
+        assert_eq!(references(&[]), []);
+    }
+
+    #[test]
+    fn the_distributions_of_several_series_have_marks_at_their_quartiles() {
+        let rows = |n: usize, kind, series| -> Vec<usize> {
+            let points = curve(0, &vec![(1.0, 1.0); n]);
+            let marked = points.marked(kind, series);
+            marked.iter().map(|p| p.row).collect()
+        };
+        assert_eq!(rows(100, FigureKind::Ecdf, 2), [24, 49, 74]);
+        assert_eq!(rows(1, FigureKind::Ecdf, 2), [0]);
+        assert_eq!(rows(100, FigureKind::Ecdf, 1), [0; 0]);
+        assert_eq!(rows(0, FigureKind::Ecdf, 2), [0; 0]);
+        assert_eq!(rows(3, FigureKind::Ladder, 1), [0, 1, 2]);
+    }
 }

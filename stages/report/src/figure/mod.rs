@@ -2,7 +2,7 @@
 //!
 //! Every mark carries `data-row`, the row of the table that `data-table` on the root names. The colours can be
 //! distinguished with any colour vision, and follow the reader's dark mode. Series never differ in colour alone: their
-//! markers also differ.
+//! markers also differ. Lines with too many points for markers have a few.
 
 mod bars;
 mod boxes;
@@ -48,8 +48,8 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Returns the picture for embedding in a page with the style and other pictures: without its own style, and with
-    /// unique ids.
+    /// Returns the picture for embedding in a page with the style and other pictures: without its own style and
+    /// background, and with unique ids.
     pub(crate) fn inline(&self, id: &str) -> String {
         // A quote inside a text is written as an entity, so each of these occurs only once.
         let svg = self.svg.replacen(
@@ -59,9 +59,10 @@ impl Drawn {
         );
         let svg = svg.replacen("id=\"t\"", &format!("id=\"{id}-t\""), 1);
         let svg = svg.replacen("id=\"d\"", &format!("id=\"{id}-d\""), 1);
-        let style = svg.find("<style>").zip(svg.find("</style>\n"));
+        let ends = format!("</style>\n{}", svg::PAGE);
+        let style = svg.find("<style>").zip(svg.find(&ends));
         match style {
-            Some((from, to)) => format!("{}{}", &svg[..from], &svg[to + "</style>\n".len()..]),
+            Some((from, to)) => format!("{}{}", &svg[..from], &svg[to + ends.len()..]),
             None => svg,
         }
     }
@@ -142,7 +143,12 @@ fn no_rows(view: &View, settings: &FigureSettings) -> FigureError {
 pub(crate) fn empty((title, caption): (&str, &str), reason: &str, digests: &[Digest]) -> String {
     let mut svg = Svg::new(title, caption);
     let text = format!("No data: {}", reason.replace('`', ""));
-    svg.text(svg::WIDTH / 2.0, 56.0, svg::Anchor::Middle, "muted", &text);
+    svg.paragraph(
+        (svg::WIDTH / 2.0, 56.0),
+        svg::Anchor::Middle,
+        "muted",
+        &text,
+    );
     svg.height = 88.0;
     let names: Vec<_> = digests.iter().map(ToString::to_string).collect();
     svg.finish(&names)

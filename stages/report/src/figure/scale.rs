@@ -73,19 +73,50 @@ pub(super) fn ticks(low: f64, high: f64, count: u32) -> Vec<f64> {
     ticks
 }
 
-/// Returns ticks of a logarithmic axis: 1, 2 and 5 times powers of ten within the range.
+/// The most ticks of a logarithmic axis.
+const MOST: usize = 13;
+
+/// Returns ticks of a logarithmic axis: 1, 2 and 5 times powers of ten within the range, or only powers of ten if these
+/// are too many. In a range with fewer than two of them, the ticks are those of a linear axis, since a single number does
+/// not show the scale.
 pub(super) fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     let decades = (low.log10().floor() as i32)..=(high.log10().ceil() as i32);
-    let all = decades.flat_map(|d| [1.0, 2.0, 5.0].map(|m| m * 10f64.powi(d)));
-    all.filter(|t| *t >= low * 0.999 && *t <= high * 1.001)
-        .collect()
+    let inside = |tick: &f64| *tick >= low * 0.999 && *tick <= high * 1.001;
+    let fine = decades
+        .clone()
+        .flat_map(|d| [1.0, 2.0, 5.0].map(|m| m * 10f64.powi(d)));
+    let fine: Vec<f64> = fine.filter(inside).collect();
+    match fine.len() {
+        0..2 => {
+            let slack = (high - low) * 1e-9;
+            let round = ticks(low, high, 4).into_iter();
+            round
+                .filter(|t| *t >= low - slack && *t <= high + slack)
+                .collect()
+        }
+        2..=MOST => fine,
+        _ => {
+            let powers: Vec<f64> = decades.map(|d| 10f64.powi(d)).filter(inside).collect();
+            let step = powers.len().div_ceil(MOST);
+            powers.into_iter().step_by(step).collect()
+        }
+    }
 }
 
-/// Formats ticks with exactly the decimals they need.
+/// Formats ticks with exactly the decimals they need. Small numbers have a power of ten, since their zeros would fill the
+/// space beside an axis.
 pub(super) fn tick_text(value: f64, all: &[f64]) -> String {
-    let needed =
-        |v: &f64| (0..8).find(|d| (v * 10f64.powi(*d) - (v * 10f64.powi(*d)).round()).abs() < 1e-6);
-    let decimals = all.iter().filter_map(needed).max().unwrap_or(0);
+    let largest = all.iter().fold(0.0_f64, |most, t| most.max(t.abs()));
+    if largest > 0.0 && largest < 1e-4 {
+        return power_text(value);
+    }
+    let needed = |v: &f64| {
+        let is_whole =
+            |scaled: f64| (scaled - scaled.round()).abs() <= 1e-6 * scaled.abs().min(1.0);
+        (0..9).find(|d| is_whole(v * 10f64.powi(*d)))
+    };
+    let decimals = all.iter().map(|v| needed(v).unwrap_or(8)).max();
+    let decimals = decimals.unwrap_or(0);
     let text = format!("{value:.*}", usize::try_from(decimals).unwrap_or(0));
     let text = if text
         .trim_start_matches('-')
@@ -97,6 +128,17 @@ pub(super) fn tick_text(value: f64, all: &[f64]) -> String {
         text
     };
     text.replace('-', "\u{2212}")
+}
+
+/// Formats a tick as digits and a power of ten, as the numbers of tables: `2.5e−7`.
+pub(super) fn power_text(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let text = format!("{value:.5e}");
+    let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));
+    let digits = digits.trim_end_matches('0').trim_end_matches('.');
+    format!("{digits}e{power}").replace('-', "\u{2212}")
 }
 
 /// Returns the scale of an axis and its ticks. It starts at 0 if the values are close to 0, and is logarithmic on
@@ -138,5 +180,54 @@ mod tests {
         assert_eq!(ticks(-0.3, 1.1, 5).first(), Some(&-0.5));
         assert_eq!(tick_text(0.2, &[0.0, 0.25]), "0.20");
         assert_eq!(log_ticks(80.0, 1100.0), [100.0, 200.0, 500.0, 1000.0]);
+    }
+
+    #[test]
+    fn a_logarithmic_axis_has_numbers_however_narrow_or_wide_it_is() {
+        assert_eq!(log_ticks(265.0, 412.0), [300.0, 350.0, 400.0]);
+        assert_eq!(log_ticks(0.021, 0.023).len(), 5);
+        assert_eq!(log_ticks(5.0 / 1.5, 7.5), [4.0, 6.0]);
+        let wide = log_ticks(1e-6, 1e9);
+        assert!(wide.len() <= MOST && wide.len() > 5, "{wide:?}");
+        for (low, factor) in [
+            (1e-9, 1.002),
+            (3.0, 1.05),
+            (7e5, 1.4),
+            (1.0, 3.9),
+            (1.0, 1e4),
+        ] {
+            let count = log_ticks(low, low * factor).len();
+            assert!((2..=MOST).contains(&count), "{low} {factor} {count}");
+        }
+    }
+
+    #[test]
+    fn each_tick_has_its_own_number_however_small() {
+        let texts =
+            |all: &[f64]| -> Vec<String> { all.iter().map(|tick| tick_text(*tick, all)).collect() };
+        assert_eq!(
+            texts(&ticks(0.0, 1e-6, 5)),
+            [
+                "0",
+                "2e\u{2212}7",
+                "4e\u{2212}7",
+                "6e\u{2212}7",
+                "8e\u{2212}7",
+                "1e\u{2212}6"
+            ]
+        );
+        assert_eq!(
+            texts(&[0.0, 0.00005, 0.0001]),
+            ["0.00000", "0.00005", "0.00010"]
+        );
+        for power in -12..6 {
+            let all = ticks(0.0, 3.7 * 10_f64.powi(power), 5);
+            let mut shown = texts(&all);
+            shown.dedup();
+            assert_eq!(shown.len(), all.len(), "{all:?} {shown:?}");
+        }
+        // A sum of steps is not exactly the number that it stands for.
+        assert_eq!(tick_text(0.1 + 0.2, &[0.1 + 0.2]), "0.3");
+        assert_eq!(tick_text(1.0 / 3.0, &[1.0 / 3.0]), "0.33333333");
     }
 }

@@ -30,7 +30,11 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     let series = plot.labels(settings.series.as_deref())?;
     let panels = plot.labels(settings.facet.as_deref())?;
     let marks = marks(plot, y, &series, &panels)?;
-    legend(svg, &plot.named(settings.series.as_deref(), &series), None);
+    let rows = legend(svg, &plot.named(settings.series.as_deref(), &series), None);
+    if rows > 1 && panels.len() > 1 {
+        // The names of the panels are close to the legend.
+        svg.lower(8.0);
+    }
     let across = panels.len().min(3);
     let down = panels.len().div_ceil(3);
     let gap = 16.0;
@@ -104,14 +108,9 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
         }
     }
     let bottom = TOP + (height + BETWEEN) * down as f64 - BETWEEN;
-    svg.text(
-        LEFT + (WIDTH - LEFT) / 2.0,
-        bottom + 38.0,
-        Anchor::Middle,
-        "",
-        &titles[0],
-    );
-    svg.vertical_text(12.0, TOP + (bottom - TOP) / 2.0, &titles[1]);
+    let middle = (LEFT + (WIDTH - LEFT) / 2.0, bottom + 38.0);
+    svg.label(middle, Anchor::Middle, "", &titles[0], WIDTH - LEFT);
+    svg.vertical_text(12.0, TOP + (bottom - TOP) / 2.0, &titles[1], bottom - TOP);
     svg.height = bottom + 50.0;
     Ok(())
 }

@@ -6,6 +6,13 @@ use crate::html::escape::escape;
 
 pub(super) const WIDTH: f64 = 720.0;
 
+/// The background of a picture on its own. Its text follows the reader's dark mode, and a page or a viewer behind it may
+/// not.
+pub(super) const PAGE: &str = "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n";
+
+/// The room of a vertical title beyond the plot beside it.
+const UPWARD: f64 = 60.0;
+
 /// The colours of series on a light background.
 pub(crate) const LIGHT: [&str; 6] = [
     "#0072b2", "#d55e00", "#009e73", "#b0529b", "#8a6d00", "#3b8fc4",
@@ -15,7 +22,8 @@ pub(crate) const DARK: [&str; 6] = [
     "#56b4e9", "#f0a35e", "#4fc99a", "#e59ac4", "#f0e442", "#a9d3f5",
 ];
 
-const RULES: [(&str, &str); 16] = [
+const RULES: [(&str, &str); 17] = [
+    (".page", "fill:#fff"),
     (
         ".line",
         "fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round",
@@ -61,8 +69,8 @@ pub(crate) fn scoped_style(scope: &str) -> String {
         style.push_str(&format!("{scope}{selector}{{{rule}}}"));
     }
     style.push_str(&format!(
-        "@media (prefers-color-scheme:dark){{{scope}svg{{color:#e6edf3}}{scope}.hollow{{fill:#0d1117}}{}}}\
-         @media print{{{scope}svg{{color:#000}}{scope}.hollow{{fill:#fff}}}}",
+        "@media (prefers-color-scheme:dark){{{scope}svg{{color:#e6edf3}}{scope}.page,{scope}.hollow{{fill:#0d1117}}{}}}\
+         @media print{{{scope}svg{{color:#000}}{scope}.page,{scope}.hollow{{fill:#fff}}}}",
         series(&DARK)
     ));
     style
@@ -70,10 +78,27 @@ pub(crate) fn scoped_style(scope: &str) -> String {
 
 /// Returns the width of a letter of a class of text, on average over the wide letters of names.
 pub(super) fn letter(class: &str) -> f64 {
-    match class.split(' ').any(|class| class == "small") {
-        true => 6.2,
-        false => 7.0,
+    let is = |name: &str| class.split(' ').any(|class| class == name);
+    match (is("small"), is("title")) {
+        (true, _) => 6.2,
+        (_, true) => 8.0,
+        _ => 7.0,
     }
+}
+
+/// Breaks a text between its words into lines of at most so many letters. A longer word has a line of its own.
+fn lines_of(text: &str, letters: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if (line.chars().count() + 1 + word.chars().count()) as f64 <= letters => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// Shortens a text to a number of letters. It keeps both ends, because names of models and settings often differ only
@@ -99,7 +124,10 @@ pub(super) struct Svg {
     title: String,
     description: String,
     body: String,
+    /// Without what is inserted above the plot.
     pub(super) height: f64,
+    /// The groups that are moved down, and by how much in all.
+    lowered: (usize, f64),
 }
 
 /// A stroke from one point to another.
@@ -120,13 +148,36 @@ impl Svg {
             description: description.to_owned(),
             body: String::new(),
             height: 0.0,
+            lowered: (0, 0.0),
         };
-        svg.text(0.0, 16.0, Anchor::Start, "title", title);
+        svg.paragraph((0.0, 16.0), Anchor::Start, "title", title);
         svg
     }
 
+    /// A text in as many lines as it needs at the width of the figure. What follows moves down.
+    pub(super) fn paragraph(
+        &mut self,
+        (x, y): (f64, f64),
+        anchor: Anchor,
+        class: &str,
+        text: &str,
+    ) {
+        for (number, line) in lines_of(text, WIDTH / letter(class)).iter().enumerate() {
+            if number > 0 {
+                self.lower(18.0);
+            }
+            self.label((x, y), anchor, class, line, WIDTH);
+        }
+    }
+
+    /// Moves everything that follows down.
+    pub(super) fn lower(&mut self, by: f64) {
+        let _ = writeln!(self.body, "<g transform=\"translate(0 {})\">", fixed(by));
+        self.lowered = (self.lowered.0 + 1, self.lowered.1 + by);
+    }
+
     pub(super) fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &str, text: &str) {
-        self.written((x, y), anchor, class, text, None);
+        self.written((x, y), anchor, class, text, "");
     }
 
     /// A label that is shortened to fit a width, with its whole text on hover.
@@ -139,8 +190,8 @@ impl Svg {
         room: f64,
     ) {
         let shown = shortened(text, room / letter(class));
-        let hover = (shown != text).then_some(text);
-        self.written(at, anchor, class, &shown, hover);
+        let hover = hover_of(&shown, text);
+        self.written(at, anchor, class, &shown, &hover);
     }
 
     fn written(
@@ -149,7 +200,7 @@ impl Svg {
         anchor: Anchor,
         class: &str,
         text: &str,
-        hover: Option<&str>,
+        hover: &str,
     ) {
         let anchor = match anchor {
             Anchor::Start => "",
@@ -161,9 +212,6 @@ impl Svg {
         } else {
             format!(" class=\"{class}\"")
         };
-        let hover = hover.map_or_else(String::new, |text| {
-            format!("<title>{}</title>", escape(text))
-        });
         let _ = writeln!(
             self.body,
             "<text x=\"{}\" y=\"{}\"{anchor}{class}>{hover}{}</text>",
@@ -173,12 +221,15 @@ impl Svg {
         );
     }
 
-    pub(super) fn vertical_text(&mut self, x: f64, y: f64, text: &str) {
+    /// A label at the side, which reads upward, with its middle at a height. It is shortened to the plot beside it.
+    pub(super) fn vertical_text(&mut self, x: f64, y: f64, text: &str, plot: f64) {
         let (x, y) = (fixed(x), fixed(y));
+        let shown = shortened(text, (plot + UPWARD) / letter(""));
         let _ = writeln!(
             self.body,
-            "<text x=\"{x}\" y=\"{y}\" text-anchor=\"middle\" transform=\"rotate(-90 {x} {y})\">{}</text>",
-            escape(text)
+            "<text x=\"{x}\" y=\"{y}\" text-anchor=\"middle\" transform=\"rotate(-90 {x} {y})\">{}{}</text>",
+            hover_of(&shown, text),
+            escape(&shown)
         );
     }
 
@@ -271,7 +322,8 @@ impl Svg {
 
     fn shape(&mut self, (x, y): (f64, f64), series: usize, kind: &str, row: &str, hover: &str) {
         let r = 4.0;
-        let points = match series % 4 {
+        // After all pairs of a shape and a colour, each colour has another shape.
+        let points = match (series + series / 12) % 4 {
             0 => None,
             1 => Some(vec![
                 (x - r, y - r),
@@ -326,17 +378,27 @@ impl Svg {
 
     /// Returns the document.
     pub(super) fn finish(self, tables: &[String]) -> String {
-        let (width, height) = (fixed(WIDTH), fixed(self.height));
+        let (groups, lowered) = self.lowered;
+        let (width, height) = (fixed(WIDTH), fixed(self.height + lowered));
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
              height=\"{height}\" role=\"img\" aria-labelledby=\"t d\" data-table=\"{}\">\n<title id=\"t\">{}</title>\n\
-             <desc id=\"d\">{}</desc>\n<style>{}</style>\n{}</svg>\n",
+             <desc id=\"d\">{}</desc>\n<style>{}</style>\n{PAGE}{}{}</svg>\n",
             tables.join(" "),
             escape(&self.title),
             escape(&self.description),
             scoped_style(""),
-            self.body
+            self.body,
+            "</g>\n".repeat(groups)
         )
+    }
+}
+
+/// The whole text on hover, if only a part of it is shown.
+fn hover_of(shown: &str, text: &str) -> String {
+    match shown == text {
+        true => String::new(),
+        false => format!("<title>{}</title>", escape(text)),
     }
 }
 
@@ -354,6 +416,28 @@ fn fixed(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_title_takes_several_lines_and_moves_the_plot_down() {
+        let words = "Median time to the first token over the ladder of clients ".repeat(3);
+        let mut svg = Svg::new(&words, "d");
+        svg.height = 50.0;
+        let drawn = svg.finish(&[]);
+        assert_eq!(drawn.matches("class=\"title\"").count(), 2, "{drawn}");
+        assert!(drawn.contains("height=\"68\""), "{drawn}");
+        assert_eq!(lines_of("one two three", 7.0), ["one two", "three"]);
+    }
+
+    #[test]
+    fn a_picture_on_its_own_has_the_background_of_its_text() {
+        let drawn = Svg::new("t", "d").finish(&[]);
+        assert_eq!(drawn.matches(PAGE).count(), 1);
+        let dark = drawn
+            .split("prefers-color-scheme:dark")
+            .nth(1)
+            .unwrap_or_default();
+        assert!(dark.contains(".page,.hollow{fill:#0d1117}"), "{drawn}");
+    }
 
     #[test]
     fn a_long_label_keeps_both_ends_and_has_all_of_it_on_hover() {

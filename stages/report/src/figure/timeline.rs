@@ -13,6 +13,8 @@ const TOP: f64 = 74.0;
 const HEIGHT: f64 = 220.0;
 /// A line with more points than this is reduced to the smallest and largest value in each column of pixels.
 const MOST: usize = 1500;
+/// The width from which a line has a mark.
+const MARKED: f64 = 40.0;
 
 /// One cell: its name, its rows, its first and last second.
 struct Stretch {
@@ -205,6 +207,15 @@ fn lines(
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     if points.len() > MOST {
         points = thinned(&points);
+    }
+    // A line has too many points for marks: one in the middle tells the lines of several series apart.
+    let room = points.first().zip(points.last());
+    let is_wide = room.is_some_and(|(first, last)| last.0 - first.0 >= MARKED);
+    if plot.settings.series.is_some() && is_wide {
+        let mut middle = points[points.len() / 2..].iter();
+        if let Some((at, value)) = middle.find_map(|p| Some((p.0, p.1?))) {
+            svg.mark(at, value, own, "", name);
+        }
     }
     for run in points
         .split(|p| p.1.is_none())

@@ -4,7 +4,9 @@
 
 use std::ops::Range;
 
-use super::rule::RuleKind;
+use contract::Better;
+
+use super::rule::{Rule, RuleKind};
 use crate::check::letter_runs;
 
 const EVERY: &[RuleKind] = &[
@@ -181,6 +183,51 @@ pub(crate) fn allows(rule: RuleKind, word: &str) -> bool {
         || WORDS
             .iter()
             .any(|(words, rules)| words.contains(&word) && rules.contains(&rule))
+}
+
+/// Whether a rule allows a word. Of a metric of the load generator, *fastest* is the better end.
+pub(crate) fn licenses(rule: &Rule, word: &str) -> bool {
+    allows(rule.kind(), word) && !is_other_end(rule, word)
+}
+
+/// Whether a superlative names the other end of a metric than its rule.
+fn is_other_end(rule: &Rule, word: &str) -> bool {
+    let (column, end) = match rule {
+        Rule::Largest(r) => (&r.column, Better::Higher),
+        Rule::Smallest(r) => (&r.column, Better::Lower),
+        _ => return false,
+    };
+    let is_good = match word {
+        "best" | "fastest" => true,
+        "worst" | "slowest" => false,
+        _ => return false,
+    };
+    better_of_metric(column).is_some_and(|better| (better == end) != is_good)
+}
+
+/// Returns which values of a metric of the load generator are better, by the name of its column. Columns that compare two
+/// values, such as ratios, have no better end.
+pub(crate) fn better_of_metric(column: &str) -> Option<Better> {
+    let compares = ["_ratio", "_delta", "_multiplier", "_change"];
+    if compares.iter().any(|part| column.contains(part)) {
+        return None;
+    }
+    let is_rate = ["output_throughput", "request_throughput"]
+        .iter()
+        .any(|name| column.starts_with(name));
+    let unit = match is_rate {
+        true => Some("tok/s"),
+        false => column.contains("_ms").then_some("ms"),
+    };
+    Better::of_metric(column, unit)
+}
+
+/// Whether a word says that there is nothing: no difference, nothing worse.
+pub(crate) fn needs_proof(word: &str) -> bool {
+    matches!(
+        word,
+        "no difference" | "no effect" | "no worse" | "no slower" | "not inferior" | "no regression"
+    )
 }
 
 /// Whether a word is checked only before a traced number.

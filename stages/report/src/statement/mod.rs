@@ -43,8 +43,10 @@ pub use again::{Judge, Rejudged, TablePart};
 pub(crate) use bound::{Outcome, Recorded, install, statements_table};
 pub(crate) use judge::{judge, judge_claim};
 pub(crate) use levels::restricted;
-pub(crate) use licence::{FREE, allows, checked, is_checked_before_number};
+pub(crate) use licence::{
+    FREE, better_of_metric, checked, is_checked_before_number, licenses, needs_proof,
+};
 pub(crate) use predicate::Truth;
 pub use rule::Rule;
-pub(crate) use rule::RuleKind;
+pub(crate) use rule::{RuleKind, Side};
 pub(crate) use share::{Share, claimed_alternatives};

@@ -4,7 +4,8 @@ use artifacts::{Ratio, Scalar};
 use contract::IntervalEnd;
 use minijinja::{Environment, Error};
 
-use crate::check::has_numeral;
+use crate::check::{contradicts_label, has_numeral};
+use crate::data::Miss;
 use crate::format::clean;
 use crate::guard::guarded;
 use crate::language::{World, missed, render_text};
@@ -63,6 +64,17 @@ impl Heads {
             )?,
             None => own_heading(world, view, column),
         };
+        let unit = view.table.unit(&column.column);
+        if let (Some(_), Some(other)) = (
+            &column.heading,
+            contradicts_label(&unmarked(&text), unit.as_deref()),
+        ) {
+            return Err(missed(Miss::Wrong(format!(
+                "the heading of `{}` says `{other}`, but the unit of the column is `{}`: write this unit",
+                column.column,
+                unit.unwrap_or_default()
+            ))));
+        }
         if let Some(ratio) = view.table.ratio(&column.column)
             && !names_both(&unmarked(&text), &ratio)
         {

@@ -59,11 +59,12 @@ fn any_experiment_has_a_report_without_a_template_of_its_own() {
 #[test]
 fn a_column_without_a_value_in_any_row_is_named_with_its_reason() {
     let mut lab = lab();
-    let why = "p50 of 1 metrics: 6 values needed, at most 4 there";
+    let why = "p50 needs 6 values, and 1 metric has at most 4";
     let columns = vec![
         Column::int("clients", [Some(1), Some(2)]),
         Column::float("output_throughput", [Some(3.0), Some(4.0)]).unit("tok/s"),
         Column::float("ttft_ms_p50", [None, None]).unit("ms"),
+        Column::float("tpot_ms_p50", [None, None]).unit("ms/tok"),
         Column::float("cost", [None, None]),
         Column::text("cost_why", [Some("no price is declared"), None]),
         Column::float("rent", [None, None]),
@@ -78,7 +79,7 @@ fn a_column_without_a_value_in_any_row_is_named_with_its_reason() {
     let done = lab.render(&json!({}), &shipped());
     let text = markdown(&done.map_err(|f| f.reason).unwrap());
     for note in [
-        format!("No row has a value of *TTFT p50 (ms)*: {why}."),
+        format!("No row has a value of *TTFT p50 (ms)*, *TPOT p50 (ms/tok)*: {why}."),
         "No row has a value of *cost*: no price is declared.".to_owned(),
         "No row has a value of *rent*; the column `rent_why` has the reasons.".to_owned(),
     ] {
@@ -410,18 +411,22 @@ fn an_aggregate_of_a_single_repetition_shows_its_values_and_that_there_is_one() 
         Column::int("n", [Some(1)]),
         Column::text("interval_of", [Some("no replication of launches")]),
     ];
-    for name in ["output_throughput", "ttft_ms_p50", "tpot_ms_p50"] {
+    for (name, unit) in [
+        ("output_throughput", "tok/s"),
+        ("ttft_ms_p50", "ms"),
+        ("tpot_ms_p50", "ms/tok"),
+    ] {
         columns.push(Column::int(format!("{name}_n"), [Some(1)]));
         for end in ["mean", "min", "max"] {
-            columns.push(Column::float(format!("{name}_{end}"), [Some(4.5)]).unit("ms"));
+            columns.push(Column::float(format!("{name}_{end}"), [Some(4.5)]).unit(unit));
         }
         for end in ["std", "ci_low", "ci_high"] {
-            columns.push(Column::float(format!("{name}_{end}"), [None]).unit("ms"));
+            columns.push(Column::float(format!("{name}_{end}"), [None]).unit(unit));
         }
     }
     let table = Table::with_metadata(columns, &[("keys", "configuration")]).unwrap();
     let text = squeezed(&with_table("once", &table));
-    let heading = "| configuration | n | output throughput mean (ms) | TTFT p50 mean (ms) | TPOT p50 mean (ms) |";
+    let heading = "| configuration | n | output throughput mean (tok/s) | TTFT p50 mean (ms) | TPOT p50 mean (ms/tok) |";
     assert!(text.contains(heading), "{text}");
     assert!(
         text.contains("| batched | 1 | 4.500 | 4.500 | 4.500 |"),
@@ -588,7 +593,7 @@ fn the_method_tells_what_each_load_sent() {
         "| simulated server, configuration=batched | slots 1; decode: fixed 10 ms |",
         "| simulated server, configuration=serial | slots 2; decode: fixed 10 ms |",
         "| timeouts | first-token 5 min, total 1 h |",
-        "| chat | words: length 16 to 32 | 21 to 42 | 12 tokens, end of sequence ignored | seed 1, temperature 0.0 |",
+        "| chat | words: length 16 to 32 | 21 to 42 | 12 tokens, end of sequence ignored | seed 1, temperature 0 |",
     ] {
         assert!(text.contains(part), "no `{part}` in:\n{text}");
     }

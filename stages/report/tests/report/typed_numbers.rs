@@ -127,6 +127,24 @@ const ALTERATIONS: &[&str] = &[
     "{}^#",
     "{}{}",
     "{} percentage points",
+    "{} per cent",
+    "{} bn",
+    // What the page shows counts, and not how it is written.
+    "-**{}**",
+    "&minus;{}",
+    "&plus;{}",
+    "**{}**%",
+    "{} **%**",
+    "{}&percnt;",
+    "{}&nbsp;&percnt;",
+    "{} *million*",
+    "{}<b>k</b>",
+    "{}\nmillion",
+    "{}**{}**",
+    "{}<!-- -->{}",
+    "{}\u{200b}{}",
+    "{}&shy;{}",
+    "\u{202e}{}",
 ];
 
 /// A small random generator, so that failures are reproducible.
@@ -235,6 +253,42 @@ fn no_traced_number_can_be_altered_by_what_is_typed_around_it() {
 }
 
 #[test]
+fn a_number_is_seen_although_markup_cuts_it_or_a_list_begins_with_it() {
+    let lab = Lab::new();
+    for text in [
+        "It took thir**ty** ticks.\n",
+        "It took sev<b></b>en ticks.\n",
+        "It took se&shy;ven ticks.\n",
+        "It took t\u{200b}en ticks.\n",
+        "It was &half; of it.\n",
+        "It reached:\n\n341. tokens\n",
+        "It reached:\n\n341) tokens\n",
+        "1. first\n2. next\n\ntext\n\n4. tokens\n",
+        "-{{ spec(\"seed\") }}\n",
+    ] {
+        assert!(is_refused(&lab, text), "{text}");
+    }
+}
+
+#[test]
+fn a_unit_written_by_hand_is_that_of_the_column() {
+    let lab = Lab::new();
+    let value = "{{ lowest(\"ladder.requests\", {}, \"e2e_ms\").show(\"e2e_ms\", \"0.0\") }}";
+    let clean = lab.render_text(&format!("It took {value} ms, or {value} milliseconds.\n"));
+    assert!(clean.is_ok(), "{clean:?}");
+    for unit in ["s", "**s**", "seconds", "tok/s", "µs", "hours"] {
+        assert!(
+            is_refused(&lab, &format!("It took {value} {unit} in all.\n")),
+            "{unit}"
+        );
+    }
+    for after in ["on side s", "so", "sides", "of GiB"] {
+        let text = format!("It took {value} {after}.\n");
+        assert!(!is_refused(&lab, &text), "{after}");
+    }
+}
+
+#[test]
 fn a_caption_written_by_hand_is_checked_too() {
     let lab = Lab::new();
     let mut random = Random(11);
@@ -262,6 +316,38 @@ fn a_caption_written_by_hand_is_checked_too() {
 }
 
 #[test]
+fn labels_of_figures_and_headings_agree_with_their_columns() {
+    let lab = Lab::new();
+    let figure = |label: &str| {
+        let settings = json!({
+            "template": "t.md",
+            "figures": {"f": {
+                "kind": "box", "table": "ladder.requests", "x": "configuration", "y": "e2e_ms",
+                "y-label": label, "title": "Latency", "caption": "Each point a request.",
+            }},
+        });
+        lab.render(&settings, &Templates::one("{{ figure(\"f\") }}"))
+            .map_or_else(|failure| failure.reason, |_| String::new())
+    };
+    for label in ["latency (ms)", "p95 latency", "latency (warm)", "N clients"] {
+        assert_eq!(figure(label), "", "{label}");
+    }
+    assert!(figure("latency (s)").contains("the unit of the column is `ms`"));
+    assert!(figure("latency, up to 500").contains("`500`, a number written by hand"));
+    let table = |heading: &str| {
+        let column = json!({"column": "e2e_ms", "heading": heading});
+        let settings = json!({
+            "template": "t.md",
+            "tables": {"a": {"from": "ladder.requests", "caption": "Latency.", "columns": ["configuration", column]}},
+        });
+        lab.render(&settings, &Templates::one("{{ table(\"a\") }}"))
+            .map_or_else(|failure| failure.reason, |_| String::new())
+    };
+    assert_eq!(table("Latency (ms)"), "");
+    assert!(table("Latency (s)").contains("the unit of the column is `ms`"));
+}
+
+#[test]
 fn a_clean_report_is_not_flagged() {
     let lab = Lab::new();
     // This check ignores words that need a licence.
@@ -277,6 +363,12 @@ fn a_clean_report_is_not_flagged() {
         "From {{ count(\"results.efficiency\") }} to {{ spec(\"seed\") }}, [{{ spec(\"seed\") }}, {{ spec(\"seed\") }}].\n",
         "{{ spec(\"seed\") }}–{{ spec(\"seed\") }} ± {{ spec(\"seed\") }}; every second; {{ spec(\"seed\") }} seconds.\n",
         "- {{ spec(\"seed\") }}\n- N = {{ spec(\"seed\") }}\n",
+        "1. first\n\n```sh\nrun\n```\n\n2. next\n3. last\n",
+        "**{{ spec(\"seed\") }}** *{{ spec(\"seed\") }}*<br>{{ spec(\"seed\") }}<sup>{{ spec(\"seed\") }}</sup>\n",
+        "| a | b |\n|---|---|\n| {{ spec(\"seed\") }} | k |\n| {{ spec(\"seed\") }} | {{ spec(\"seed\") }} |\n",
+        "<table>\n<tr><td>{{ spec(\"seed\") }}</td><td>{{ spec(\"seed\") }}</td></tr>\n</table>\n",
+        "{{ spec(\"seed\") }}\n{{ spec(\"seed\") }} s, {{ count(\"results.efficiency\") }} x\n",
+        "{{ spec(\"seed\") }}&nbsp;&ndash;&nbsp;{{ spec(\"seed\") }}\n",
     ] {
         let done = lab.render(&settings, &Templates::one(text));
         assert_eq!(done.map(|_| ()).map_err(|f| f.reason), Ok(()), "{text}");

@@ -69,7 +69,9 @@ fn block(part: &Value) -> Reading {
 /// Returns the generated text of the call of a tool: its name where it begins, its input piece by piece, or both.
 fn call(part: &Value) -> Option<String> {
     let mut text = part["partial_json"].as_str().unwrap_or_default().to_owned();
-    if part["type"].as_str() == Some("tool_use") {
+    // Tools of the client, of the server and of MCP: `tool_use`, `server_tool_use`, `mcp_tool_use`.
+    let kind = part["type"].as_str();
+    if kind.is_some_and(|kind| kind.ends_with("tool_use")) {
         let input = &part["input"];
         let empty = input.as_object().is_some_and(Map::is_empty);
         let input = if empty { &Value::Null } else { input };

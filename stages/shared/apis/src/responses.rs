@@ -47,21 +47,22 @@ pub(super) fn read(event: &Value) -> Reading {
             wrong: not_text(event, &["delta"]),
             ..Reading::default()
         },
-        Some("response.reasoning_text.delta" | "response.reasoning_summary_text.delta") => {
+        // Servers name their reasoning differently: `reasoning_text`, `reasoning_summary_text`, `reasoning`.
+        Some(kind) if kind.starts_with("response.reasoning") && kind.ends_with(".delta") => {
             Reading {
-                reasoning: new_reasoning(event["delta"].as_str()),
-                wrong: not_text(event, &["delta"]),
+                reasoning: new_reasoning(part_of(&event["delta"])),
+                wrong: wrong_part(event),
                 ..Reading::default()
             }
         }
-        Some(
-            "response.function_call_arguments.delta"
-            | "response.custom_tool_call_input.delta"
-            | "response.mcp_call_arguments.delta"
-            | "response.refusal.delta",
-        ) => Reading {
-            other: new_reasoning(event["delta"].as_str()),
-            wrong: not_text(event, &["delta"]),
+        // Base64 is no text.
+        Some("response.audio.delta") => Reading::default(),
+        // Arguments of calls, code, refusals: whatever comes piece by piece is generated.
+        Some(kind) if kind.ends_with(".delta") => Reading {
+            other: new_reasoning(part_of(&event["delta"])),
+            // An event of a server's own may have a piece of any form.
+            wrong: wrong_part(event)
+                .filter(|_| kind == "response.refusal.delta" || kind.contains("_call")),
             ..Reading::default()
         },
         // A call begins with the name of its tool.
@@ -89,6 +90,16 @@ pub(super) fn read(event: &Value) -> Reading {
         Some(_) => Reading::default(),
         None => response(event),
     }
+}
+
+/// Returns the text of a piece: a text, or an object with one.
+fn part_of(delta: &Value) -> Option<&str> {
+    delta.as_str().or_else(|| delta["text"].as_str())
+}
+
+/// Returns the problem with a piece that is neither.
+fn wrong_part(event: &Value) -> Option<String> {
+    not_text(event, &["delta"]).filter(|_| !event["delta"].is_object())
 }
 
 /// Parses a complete response.

@@ -325,6 +325,47 @@ fn the_responses_api_is_read_alike_in_a_stream_and_whole() {
 }
 
 #[test]
+fn whatever_comes_piece_by_piece_is_generated_text() {
+    let read = |kind: &str, delta: Value| {
+        let read = Api::OpenaiResponses.read(&json!({"type": kind, "delta": delta}));
+        (read.reasoning, read.other, read.wrong.is_some())
+    };
+    let some = |text: &str| Some(text.to_owned());
+    for (kind, delta, expected) in [
+        (
+            "response.reasoning.delta",
+            json!("a"),
+            (some("a"), None, false),
+        ),
+        (
+            "response.reasoning_summary_text.delta",
+            json!({"type": "summary_text", "text": "a"}),
+            (some("a"), None, false),
+        ),
+        (
+            "response.refusal.delta",
+            json!("a"),
+            (None, some("a"), false),
+        ),
+        (
+            "response.code_interpreter_call_code.delta",
+            json!("a"),
+            (None, some("a"), false),
+        ),
+        ("response.refusal.delta", json!(5), (None, None, true)),
+        ("response.refusal.done", json!("a"), (None, None, false)),
+    ] {
+        assert_eq!(read(kind, delta), expected, "{kind}");
+    }
+    for kind in ["tool_use", "server_tool_use", "mcp_tool_use"] {
+        let block = json!({"type": kind, "id": "t", "name": "f", "input": {}});
+        let read = Api::AnthropicMessages
+            .read(&json!({"type": "content_block_start", "index": 0, "content_block": block}));
+        assert_eq!(read.other.as_deref(), Some("f"), "{kind}");
+    }
+}
+
+#[test]
 fn an_empty_finish_reason_is_none() {
     let open = |reason: Value| {
         [

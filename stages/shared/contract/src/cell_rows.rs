@@ -7,6 +7,7 @@ use artifacts::{Digest, Store, Table, TableError, TableRow};
 use pipeline::place::CellName;
 use pipeline::{Failure, InputCell};
 
+use crate::cell::ImportClock;
 use crate::declare::Row as _;
 use crate::lineage::{LineageSource, SourceArtifact};
 use crate::possible::impossible_cell;
@@ -207,10 +208,40 @@ impl CellRows {
         }))
     }
 
+    /// Returns whether the times of different rows can be compared. In a file without start times, each row counts from its
+    /// own send: its durations are known, but not which requests were in flight together, or how long all of them took.
+    pub fn has_one_clock(&self) -> bool {
+        let clock = self.cell.as_ref().and_then(|cell| cell.text("clock"));
+        clock != Some(ImportClock::Request.word())
+    }
+
+    /// Returns the window of the measured requests, in ns: from the first byte sent to the end of the last answer. Returns
+    /// `None` if its ends are unknown, or if the rows have no clock in common.
+    pub fn window(&self) -> Option<(i64, i64)> {
+        let from = self.measured().filter_map(|r| r.sent_ns).min()?;
+        let to = self.measured().filter_map(|r| r.done_ns).max()?;
+        self.has_one_clock().then_some((from, to))
+    }
+
+    /// Returns the length of [`CellRows::window`], in seconds. Returns `None` if it is unknown or 0, so that no rate is defined.
+    pub fn window_s(&self) -> Option<f64> {
+        let (from, to) = self.window()?;
+        (to > from).then(|| (to - from) as f64 / 1e9)
+    }
+
     /// Returns the mean number of measured requests in flight, rounded, at least 1: the sum of their durations over the
     /// window (Little's law). In a closed loop, so many consecutive requests are a *wave*: they share the server, so
-    /// their latencies resemble each other.
+    /// their latencies resemble each other. If the requests have no clock in common, all of several clients may have been in flight
+    /// together. The number is 1 if no request has times.
     pub fn in_flight(&self) -> usize {
+        if !self.has_one_clock() {
+            let clients = self.cell.as_ref().and_then(|cell| cell.int("clients"));
+            return if clients == Some(1) {
+                1
+            } else {
+                self.measured().count().max(1)
+            };
+        }
         let spans = || {
             self.measured()
                 .filter_map(|r| Some((r.sent_ns?, r.done_ns?)))

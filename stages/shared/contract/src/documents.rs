@@ -282,9 +282,10 @@ pub struct RoleDescriptor {
 pub const HOST_NOT_KNOWN: &str = "not known: the server runs already";
 
 /// The facets of an environment that identify its engine: the name of the engine, the bytes and packages of an installed
-/// program, the files that its definition names, the variables that it inherits, and the image of its container. All others
-/// identify the host.
-pub const OF_ENGINE: [&str; 8] = [
+/// program, the files and the flags of the processor that its definition names, the variables that it inherits, and the
+/// image of its container. All others identify the host.
+pub const OF_ENGINE: [&str; 9] = [
+    "cpu_flags",
     "engine",
     "files",
     "program",

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use artifacts::Digest;
 use pipeline::Json;
+use pipeline::executable::digest_of;
 use serde_json::json;
 
 use crate::engine::Engine;
@@ -13,15 +15,33 @@ use crate::engine::Engine;
 /// The facet that identifies these files, by path.
 pub const FILES: &str = "files";
 
-/// The largest file that is identified by its bytes. Planning hashes it each time.
+/// The largest file that is identified by its bytes.
 const LARGEST: u64 = if cfg!(test) { 1 << 10 } else { 256 << 20 };
+
+/// The size of a file, in bytes, from which on it is read again only if its size or its times have changed. A shorter one may
+/// be written again within one tick of the clock.
+const LONG: u64 = 1 << 20;
+
+/// Files that only a folder with a model, an adapter or a tokenizer has.
+const OF_MODELS: [&str; 5] = [
+    "adapter_config.json",
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+];
+
+/// The key with the digest of a folder of which some files are too large.
+const TOO_LARGE: &str = "without-large-files";
 
 /// The endings of files that an engine writes itself.
 const WRITTEN: [&str; 2] = ["log", "pid"];
 
 /// Returns what identifies the files that texts name, by path: the digest of the bytes, or the number of bytes if that is
 /// too large, or null if the file cannot be read. A text names a file if it is the absolute path of one, or a list of `PATH` or
-/// `NAME=PATH` between commas or semicolons. An engine starts in a new folder, so a relative path names no file.
+/// `NAME=PATH` between commas or semicolons. An engine starts in a new folder, so a relative path names no file. The folder of a
+/// model, an adapter or a tokenizer counts as a file: its digest is that of all its files. An engine may write into any other
+/// folder.
 pub fn files_named<'a>(texts: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, Json> {
     let paths = texts.into_iter().flat_map(|text| {
         // The variables of loaders and search paths separate by colons.
@@ -33,18 +53,79 @@ pub fn files_named<'a>(texts: impl IntoIterator<Item = &'a str>) -> BTreeMap<Str
     });
     let files = paths.filter_map(|path| {
         let file = Path::new(path);
-        let ending = file.extension().and_then(|ending| ending.to_str());
-        if !file.is_absolute() || ending.is_some_and(|ending| WRITTEN.contains(&ending)) {
+        if !file.is_absolute() || is_written(file) {
             return None;
         }
-        let metadata = fs::metadata(file).ok().filter(fs::Metadata::is_file)?;
-        let identity = match metadata.len() {
-            large if large > LARGEST => json!(large),
-            _ => Digest::of_large_file(file).map_or(Json::Null, |digest| json!(digest.to_string())),
+        let metadata = fs::metadata(file).ok()?;
+        let identity = match metadata.is_file() {
+            true => identity_of(file, metadata.len()),
+            false if OF_MODELS.iter().any(|name| file.join(name).is_file()) => {
+                identity_of_folder(file)
+            }
+            false => return None,
         };
-        Some((path.to_owned(), identity))
+        Some((path.to_owned(), identity.unwrap_or_default()))
     });
     files.collect()
+}
+
+fn identity_of(file: &Path, bytes: u64) -> io::Result<Json> {
+    let digest = match bytes {
+        large if large > LARGEST => return Ok(json!(large)),
+        LONG.. => digest_of(file)?,
+        _ => Digest::of_large_file(file)?,
+    };
+    Ok(json!(digest.to_string()))
+}
+
+/// Returns whether a path is that of a file that an engine writes itself.
+fn is_written(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ending.is_some_and(|ending| WRITTEN.contains(&ending))
+}
+
+/// Returns what identifies a folder by its files: hidden ones count for nothing, as in weights, nor do those that an engine writes.
+/// The shortest files are identified by their bytes, as long as all together are not too large, and the others by their sizes.
+fn identity_of_folder(folder: &Path) -> io::Result<Json> {
+    let mut files = Vec::new();
+    let mut open: Vec<PathBuf> = vec![folder.to_owned()];
+    while let Some(next) = open.pop() {
+        for entry in fs::read_dir(&next)? {
+            let entry = entry?;
+            let path = entry.path();
+            // A dead link is not a file.
+            let Ok(metadata) = fs::metadata(&path) else {
+                continue;
+            };
+            let is_link = entry.file_type()?.is_symlink();
+            if entry.file_name().as_encoded_bytes().starts_with(b".") || is_written(&path) {
+                continue;
+            }
+            if metadata.is_file() {
+                let inside = path.strip_prefix(folder).unwrap_or(&path);
+                let inside = inside.display().to_string();
+                files.push((metadata.len(), inside, path));
+            } else if metadata.is_dir() && !is_link {
+                open.push(path);
+            }
+        }
+    }
+    files.sort();
+    let mut read = 0_u64;
+    let identities = files.into_iter().map(|(bytes, inside, path)| {
+        read = read.saturating_add(bytes);
+        let identity = match read > LARGEST {
+            true => json!(bytes),
+            false => identity_of(&path, bytes)?,
+        };
+        Ok((inside, identity))
+    });
+    let files: BTreeMap<String, Json> = identities.collect::<io::Result<_>>()?;
+    let digest = Digest::of(json!(files).to_string().as_bytes()).to_string();
+    Ok(match files.values().all(Json::is_string) {
+        true => json!(digest),
+        false => json!({ TOO_LARGE: digest }),
+    })
 }
 
 /// Returns the texts of a setting's value.
@@ -58,6 +139,10 @@ pub fn not_in_key(files: &BTreeMap<String, Json>) -> Vec<String> {
     let why = |identity: &Json| match identity {
         Json::String(_) => None,
         Json::Null => Some("cannot be read here, so keys contain only its path".to_owned()),
+        Json::Object(_) => Some(format!(
+            "has more than {} MiB, so keys contain only the sizes of its largest files",
+            LARGEST >> 20
+        )),
         _ => Some(format!(
             "has more than {} MiB, so keys contain only its path and its size",
             LARGEST >> 20
@@ -65,8 +150,12 @@ pub fn not_in_key(files: &BTreeMap<String, Json>) -> Vec<String> {
     };
     let warning = |(path, identity): (&String, &Json)| {
         let why = why(identity)?;
+        let what = match identity {
+            Json::Object(_) => "folder",
+            _ => "file",
+        };
         Some(format!(
-            "the file {path} {why}: if you change its content, change its name, too"
+            "the {what} {path} {why}: if you change its content, change its name, too"
         ))
     };
     files.iter().filter_map(warning).collect()
@@ -117,6 +206,33 @@ mod tests {
         assert_eq!(not_in_key(&first).len(), 1, "{:?}", not_in_key(&first));
         fs::write(&template, "two").unwrap();
         assert_ne!(first[&template], files_named(texts)[&template]);
+    }
+
+    #[test]
+    fn the_folder_of_an_adapter_is_its_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let adapter = folder.path().join("adapter");
+        fs::create_dir(&adapter).unwrap();
+        let text = format!("mine={}", adapter.display());
+        let named = || files_named([text.as_str()]);
+        fs::write(adapter.join("adapter_model.safetensors"), "one").unwrap();
+        assert!(
+            named().is_empty(),
+            "an engine may write into any other folder"
+        );
+        fs::write(adapter.join("adapter_config.json"), "{}").unwrap();
+        let first = named();
+        assert!(first.values().all(Json::is_string), "{first:?}");
+        fs::write(adapter.join(".lock"), "").unwrap();
+        assert_eq!(named(), first);
+        fs::write(adapter.join("adapter_model.safetensors"), "two").unwrap();
+        assert_ne!(named(), first);
+        assert!(not_in_key(&named()).is_empty());
+        fs::write(adapter.join("large"), vec![0; 2_000]).unwrap();
+        let [warning] = &not_in_key(&named())[..] else {
+            panic!("{:?}", named());
+        };
+        assert!(warning.contains("only the sizes"), "{warning}");
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub use quantile_interval::{
     QuantileInterval, QuantileRanks, least_for_quantile, quantile_interval_of, quantile_ranks,
 };
 pub use random::{GENERATOR, Noise, Normals, box_muller};
-pub use ranks::{MidRanks, mid_ranks};
+pub use ranks::{MidRanks, mid_ranks, paired_differences};
 pub use refusal::Refusal;
 pub use resemblance::{
     GROUPS_LEVEL, Group, Resemblance, group_effect, group_resemblance, neighbours,

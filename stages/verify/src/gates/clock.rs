@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{Assessment, SHOWN, TypedGate, each, listed_of, show};
+use crate::gate::{Assessment, NO_CLOCK, SHOWN, TypedGate, each, listed_of, show};
 use crate::study::{Cell, Stage};
 
 pub(crate) struct Clock;
@@ -117,6 +117,12 @@ impl TypedGate for Clock {
                 ));
                 evidence = listed_of(&others.first, others.count);
             }
+            let expected = "stamps in order, one cell at a time";
+            if wrong.is_empty()
+                && let Some(why) = shows_nothing(rows, imported)
+            {
+                return Assessment::not_judged(why, expected);
+            }
             let observed = match (wrong.is_empty(), started) {
                 (false, _) => wrong.join("; "),
                 (true, Some(_)) => {
@@ -128,22 +134,33 @@ impl TypedGate for Clock {
                 }
                 (true, None) => "stamps in order; the cell does not say when it started".to_owned(),
             };
-            Assessment::new(
-                wrong.is_empty(),
-                observed,
-                "stamps in order, one cell at a time",
-            )
-            .evidence(evidence)
+            Assessment::new(wrong.is_empty(), observed, expected).evidence(evidence)
         })
+    }
+}
+
+/// Returns why the rows of an imported file can neither be in order nor out of order; `None` if they can. The order of such rows is
+/// not that of sending.
+fn shows_nothing(rows: &CellRows, imported: bool) -> Option<&'static str> {
+    let started = || rows.cell.as_ref()?.int("started_unix_ns");
+    if !imported || !rows.chunks.is_empty() || started().is_some() {
+        return None;
+    }
+    let clients = rows.requests.iter().any(|r| r.client_id.is_some());
+    match (rows.has_one_clock(), clients) {
+        (true, true) => None,
+        (true, false) => Some("the file has no chunks, no clients and no time of day"),
+        (false, _) => Some(NO_CLOCK),
     }
 }
 
 /// Returns the number of requests that a closed loop's client sent before its previous one was
 /// done. A client takes requests in the order of their numbers; the order of stamps would hide a
-/// step back.
+/// step back. Rows that count from their own sends show none.
 fn busy_twice(rows: &CellRows) -> usize {
     let mut by_client: BTreeMap<i64, Vec<(i64, i64, i64)>> = BTreeMap::new();
-    for r in rows.requests.iter().filter(|r| !r.superseded) {
+    let comparable = rows.has_one_clock();
+    for r in rows.requests.iter().filter(|r| comparable && !r.superseded) {
         if let (Some(client), Some(sent), Some(done)) = (r.client_id, r.sent_ns, r.done_ns) {
             by_client
                 .entry(client)

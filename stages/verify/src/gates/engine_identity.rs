@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::Table;
-use pipeline::Json;
+use pipeline::{Json, Needed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::comparability::split_facets;
 use crate::finding::{Judgement, Severity};
@@ -16,7 +17,13 @@ pub(crate) struct EngineIdentity;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Parameters {}
+pub(crate) struct Parameters {
+    /// How many variants of an engine the study plans, such as versions, by the name of its definition; one of any other
+    /// engine. Planning fills it in.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(skip)]
+    pub(crate) variants: BTreeMap<String, usize>,
+}
 
 impl TypedGate for EngineIdentity {
     type Parameters = Parameters;
@@ -24,12 +31,13 @@ impl TypedGate for EngineIdentity {
     const SUMMARY: &'static str = "\
         All cells of a load stage ran on the same host, engine and model. This is a comparison, not a test.\n\n\
         Engines of the same name have the same version and packages. If you installed them, they also have the same \
-        program, inherited variables and image. Models of the same name have the same digest. No server restarted \
-        during a cell; a counter that falls between two scrapes shows a restart. The verify stage must also need the \
-        serve stage.";
+        program, inherited variables and image. If the provision stages pin several versions or environments of an \
+        engine, for example along an axis, no more than these occur. Models of the same name have the same digest. No \
+        server restarted during a cell; a counter that falls between two scrapes shows a restart. The verify stage \
+        must also need the serve stage.";
     const SEVERITY: Severity = Severity::Fail;
 
-    fn judge(&self, _parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+    fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         let mut judgements = each(stage, &|cell, rows| {
             let expected = "counters that never fall";
             let Some(metrics) = &rows.server_metrics else {
@@ -55,7 +63,7 @@ impl TypedGate for EngineIdentity {
                 }
             }
         });
-        judgements.push(one_identity(stage));
+        judgements.push(one_identity(stage, &parameters.variants));
         judgements
     }
 }
@@ -103,8 +111,30 @@ fn fallen(metrics: &Table, named: &[&str]) -> Option<Vec<String>> {
     twice.then_some(fallen)
 }
 
-fn one_identity(stage: &Stage<'_>) -> Judgement {
-    let expected = "one version of each engine, one digest of each model, one host";
+/// Returns how many variants the provision stages behind a verify stage pin, for each engine of which they pin several.
+pub(crate) fn variants_planned(behind: &[Needed<'_>]) -> BTreeMap<String, usize> {
+    let mut variants: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for needed in behind.iter().filter(|needed| needed.kind == "provision") {
+        let parameters = needed.parameters;
+        for engine in parameters["engines"].as_array().into_iter().flatten() {
+            let name = engine["name"].as_str().unwrap_or_default().to_owned();
+            let pinned = json!([
+                engine["definition"],
+                parameters["environment"],
+                parameters["image_digest"]
+            ]);
+            variants.entry(name).or_default().insert(pinned.to_string());
+        }
+    }
+    let counted = variants.into_iter().map(|(name, all)| (name, all.len()));
+    counted.filter(|(_, count)| *count > 1).collect()
+}
+
+fn one_identity(stage: &Stage<'_>, variants: &BTreeMap<String, usize>) -> Judgement {
+    let expected = match variants.is_empty() {
+        true => "one version of each engine, one digest of each model, one host",
+        false => "the planned versions of each engine, one digest of each model, one host",
+    };
     let ok: Vec<_> = stage.cells.iter().filter(|c| c.is_ok()).collect();
     let with_server = ok.iter().filter(|c| c.server.is_some()).count();
     let mut identities: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
@@ -119,6 +149,11 @@ fn one_identity(stage: &Stage<'_>) -> Judgement {
                 .insert(place.trim().to_owned());
         }
     }
+    let planned = |what: &str| {
+        let name = what.strip_prefix(ENGINE)?;
+        variants.get(name).copied()
+    };
+    identities.retain(|what, identities| identities.len() > planned(what).unwrap_or(1));
     if with_server == 0 {
         return Assessment::not_judged(
             "no server is known: the verify stage does not need the serve stage of the load",
@@ -128,7 +163,6 @@ fn one_identity(stage: &Stage<'_>) -> Judgement {
     }
     let several: Vec<String> = identities
         .iter()
-        .filter(|(_, identities)| identities.len() > 1)
         .flat_map(|(what, identities)| {
             identities.iter().map(move |(identity, places)| {
                 let places: Vec<&str> = places.iter().map(String::as_str).collect();
@@ -136,16 +170,11 @@ fn one_identity(stage: &Stage<'_>) -> Judgement {
             })
         })
         .collect();
-    let changed: BTreeSet<&String> = identities
-        .iter()
-        .filter(|(_, i)| i.len() > 1)
-        .map(|(what, _)| what)
-        .collect();
-    let observed = if changed.is_empty() {
-        format!("the same over {with_server} of {} cells", ok.len())
-    } else {
-        let changed: Vec<&str> = changed.into_iter().map(String::as_str).collect();
-        format!("not the same over all cells: {}", changed.join(", "))
+    let changed: Vec<&str> = identities.keys().map(String::as_str).collect();
+    let observed = match (changed.is_empty(), variants.is_empty()) {
+        (true, true) => format!("the same over {with_server} of {} cells", ok.len()),
+        (true, false) => format!("as planned in {with_server} of {} cells", ok.len()),
+        (false, _) => format!("not the same over all cells: {}", changed.join(", ")),
     };
     let all_known = with_server == ok.len();
     match (several.is_empty(), all_known) {
@@ -157,6 +186,9 @@ fn one_identity(stage: &Stage<'_>) -> Judgement {
     }
     .of_stage()
 }
+
+/// The beginning of the name of an engine's fact.
+const ENGINE: &str = "engine ";
 
 /// Returns the facts that must not change, with their values here.
 fn facts(server: &Server) -> Vec<(String, String)> {
@@ -192,7 +224,7 @@ fn facts(server: &Server) -> Vec<(String, String)> {
         None => format!("weights {}", weights["weights"]),
     };
     vec![
-        (format!("engine {}", name(&d["engine"])), engine),
+        (format!("{ENGINE}{}", name(&d["engine"])), engine),
         (format!("model {}", name(weights)), model),
         ("host".to_owned(), host.to_string()),
     ]

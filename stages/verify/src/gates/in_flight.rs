@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{Assessment, TypedGate, each, share, show};
+use crate::gate::{Assessment, NO_CLOCK, TypedGate, each, share, show};
 use crate::study::Stage;
 
 pub(crate) struct InFlight;
@@ -91,7 +91,7 @@ impl TypedGate for InFlight {
             match parts.iter().any(|p| p.holds == Some(true)) {
                 true => Assessment::new(true, text(|_| true), expected),
                 false if parts.is_empty() => Assessment::not_judged(
-                    "open arrivals ask for no number of requests in flight, and `gauges` names no count of the server",
+                    "the load states no number of clients, and `gauges` names no count of the server",
                     expected,
                 ),
                 false => Assessment::not_judged(text(|_| true), expected),
@@ -147,6 +147,12 @@ fn peak(spans: &[(i64, i64)]) -> usize {
 }
 
 fn of_clients(n: usize, rows: &CellRows, parameters: &Parameters) -> Part {
+    if !rows.has_one_clock() {
+        return Part {
+            holds: None,
+            text: NO_CLOCK.to_owned(),
+        };
+    }
     let sent = || rows.measured().filter_map(|r| r.sent_ns);
     let (Some(from), Some(to)) = (sent().min(), sent().max()) else {
         return Part {

@@ -38,9 +38,13 @@ mod token_accounting;
 mod token_bias;
 mod warm_up;
 
+#[cfg(test)]
+mod tests_of_imports;
+
 pub(crate) use balanced_conditions::Parameters as BalanceParameters;
 pub(crate) use census::files;
 pub(crate) use comparability::Parameters as ComparabilityParameters;
+pub(crate) use engine_identity::variants_planned;
 
 use crate::gate::Gate;
 

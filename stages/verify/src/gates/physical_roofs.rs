@@ -184,16 +184,16 @@ fn roofs(
 ) -> Assessment {
     let model = facts(&parameters.model, cell);
     let ok: Vec<&Request> = rows.measured().filter(|r| r.is_ok()).collect();
-    let mut roofs = of_compute(parameters, hardware, &model, &ok);
+    let mut roofs = of_compute(parameters, hardware, &model, rows);
     roofs.extend(of_bandwidth(parameters, hardware, &model, &ok));
-    roofs.extend(of_memory(parameters, hardware, &model, &ok));
+    roofs.extend(of_memory(parameters, hardware, &model, rows));
     let expected = format!(
         "at most {} above the roofs of the hardware",
         share(parameters.tolerance)
     );
     if roofs.is_empty() {
         return Assessment::not_judged(
-            "facts about the model or the hardware are missing",
+            "facts about the model or the hardware are missing, or the rows lack times or token counts",
             expected,
         );
     }
@@ -230,7 +230,7 @@ fn of_compute(
     parameters: &Parameters,
     hardware: &Hardware,
     model: &ModelFacts,
-    ok: &[&Request],
+    rows: &CellRows,
 ) -> Vec<Roof> {
     let peak = hardware.peak_tflops.get(&parameters.dtype);
     let (Some(peak), Some(p)) = (peak, model.parameters) else {
@@ -239,27 +239,28 @@ fn of_compute(
     let height = peak * f64::from(parameters.devices);
     let tflop = |tokens: i64| 2.0 * p as f64 * tokens as f64 / 1e12;
     let cached = |r: &Request| r.cached_prompt_tokens.unwrap_or(0);
-    let from = ok.iter().filter_map(|r| r.sent_ns).min();
-    let to = ok.iter().filter_map(|r| r.done_ns).max();
+    let ok = || rows.measured().filter(|r| r.is_ok());
+    let from = ok().filter_map(|r| r.sent_ns).min();
+    let to = ok().filter_map(|r| r.done_ns).max();
     let seconds = from.zip(to).map(|(a, b)| (b - a) as f64 / 1e9);
-    let window = seconds.filter(|s| *s > 0.0).map(|seconds| {
-        let tokens =
-            |r: &&Request| r.prompt_tokens.unwrap_or(0) - cached(r) + r.output_tokens.unwrap_or(0);
-        Roof {
-            name: "compute",
-            unit: "TFLOP/s",
-            height,
-            reached: tflop(ok.iter().map(tokens).sum()) / seconds,
-            rows: Vec::new(),
-        }
+    let tokens =
+        |r: &Request| r.prompt_tokens.unwrap_or(0) - cached(r) + r.output_tokens.unwrap_or(0);
+    let tokens: i64 = ok().map(tokens).sum();
+    let window = seconds.filter(|s| *s > 0.0 && tokens > 0 && rows.has_one_clock());
+    let window = window.map(|seconds| Roof {
+        name: "compute",
+        unit: "TFLOP/s",
+        height,
+        reached: tflop(tokens) / seconds,
+        rows: Vec::new(),
     });
-    let prefill = |r: &&Request| {
+    let prefill = |r: &Request| {
         let seconds = (r.first_token_ns? - r.sent_ns?) as f64 / 1e9;
         let computed = r.prompt_tokens? - cached(r);
         // A prompt from the cache needs no arithmetic, and 0 over no time is no rate.
         (computed > 0).then(|| (r.request_id, tflop(computed) / seconds))
     };
-    let prefills = ok.iter().filter_map(prefill);
+    let prefills = ok().filter_map(prefill);
     let prefills = over_rows("prefill", "TFLOP/s", height, slack(parameters), prefills);
     window.into_iter().chain(prefills).collect()
 }
@@ -293,7 +294,7 @@ fn of_memory(
     parameters: &Parameters,
     hardware: &Hardware,
     model: &ModelFacts,
-    ok: &[&Request],
+    rows: &CellRows,
 ) -> Option<Roof> {
     let (memory, weights) = (hardware.memory_gb?, model.weights_bytes?);
     let parts = [
@@ -308,7 +309,7 @@ fn of_memory(
         name: "memory",
         unit: "GB",
         height: memory * f64::from(parameters.devices),
-        reached: (weights as f64 + most_resident(ok) as f64 * per_token) / 1e9,
+        reached: (weights as f64 + most_resident(rows) as f64 * per_token) / 1e9,
         rows: Vec::new(),
     })
 }
@@ -363,9 +364,10 @@ fn facts(given: &ModelFacts, cell: &Cell<'_>) -> ModelFacts {
 
 /// Returns the most tokens that must be in the cache at the same time: the uncached prompts of requests between their
 /// first and their last token. Generated tokens are not counted.
-fn most_resident(ok: &[&Request]) -> i64 {
+fn most_resident(rows: &CellRows) -> i64 {
     let mut changes: Vec<(i64, i64)> = Vec::new();
-    for r in ok {
+    let comparable = rows.has_one_clock();
+    for r in rows.measured().filter(|r| comparable && r.is_ok()) {
         if let (Some(first), Some(last), Some(prompt)) =
             (r.first_token_ns, r.last_token_ns, r.prompt_tokens)
         {

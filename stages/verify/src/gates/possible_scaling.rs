@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use statistics::{Sample, t_interval};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{Assessment, TypedGate, listed, share, show, some};
+use crate::gate::{Assessment, NO_CLOCK, TypedGate, listed, share, show, some};
 use crate::replicates;
 use crate::study::{Cell, Stage};
 
@@ -105,6 +105,9 @@ fn at_once(parameters: &Parameters, cell: &Cell<'_>, rows: &CellRows) -> Assessm
         );
     };
     let expected = format!("at most {slots} answers between first and last token at one time");
+    if !rows.has_one_clock() {
+        return Assessment::not_judged(NO_CLOCK, expected);
+    }
     let tolerance = (parameters.overlap_ms * 1e6) as i64;
     let mut events: Vec<(i64, i64, i64)> = Vec::new();
     for r in rows.requests.iter().filter(|r| !r.superseded) {
@@ -152,7 +155,7 @@ struct Delivered {
 
 fn delivered(parameters: &Parameters, cell: &Cell<'_>) -> Option<Delivered> {
     let clients = cell.clients()?;
-    let rows = cell.answers()?;
+    let rows = cell.answers().filter(|rows| rows.has_one_clock())?;
     // An answer from a cache takes no time in a slot.
     if rows
         .measured()

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use artifacts::counted;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -68,10 +69,12 @@ impl TypedGate for Repeats {
                 replicates::named(&axes)
             ),
         );
+        let mut unknown = groups.is_empty();
         if let Some(within) = parameters.within {
             expected.push_str(&format!(", medians within {}", percent(within)));
             let spread = |cells: &Vec<Option<f64>>| {
                 let defined = || cells.iter().flatten().copied();
+                defined().nth(1)?;
                 defined()
                     .max_by(f64::total_cmp)
                     .zip(defined().min_by(f64::total_cmp))
@@ -81,6 +84,14 @@ impl TypedGate for Repeats {
                 .iter()
                 .filter_map(|(at, cells)| Some((at, spread(cells)?)))
                 .collect();
+            // A coordinate with fewer than two repetitions counts as one that was not measured often enough.
+            let silent = groups.values().filter(|cells| cells.len() > 1);
+            let silent = silent.filter(|cells| spread(cells).is_none()).count();
+            unknown |= silent > 0;
+            if silent > 0 {
+                let places = counted(silent, "coordinate");
+                observed.push_str(&format!(", latencies of two cells unknown at {places}"));
+            }
             if let Some(largest) = spreads.iter().map(|(_, s)| *s).max_by(f64::total_cmp) {
                 observed.push_str(&format!(", medians within {}", percent(largest)));
             }
@@ -91,10 +102,9 @@ impl TypedGate for Repeats {
         }
         vec![Judgement {
             cell: None,
-            outcome: if groups.is_empty() {
-                Outcome::NotJudged
-            } else {
-                Outcome::of(wrong.is_empty())
+            outcome: match wrong.is_empty() {
+                true if unknown => Outcome::NotJudged,
+                holds => Outcome::of(holds),
             },
             observed,
             expected,

@@ -55,18 +55,19 @@ impl TypedGate for RowStatus {
                 ),
             };
             let ids: Vec<i64> = bad.iter().map(|r| r.request_id).collect();
-            Assessment::new(
-                bad.len() as f64 <= parameters.tolerance * total as f64,
-                observed,
-                match abandons {
-                    true => format!(
-                        "at most {} of the rows not ok and not cancelled by the load",
-                        parameters.tolerance
-                    ),
-                    false => format!("at most {} of the rows not ok", parameters.tolerance),
-                },
-            )
-            .evidence(some(&ids))
+            let expected = match abandons {
+                true => format!(
+                    "at most {} of the rows not ok and not cancelled by the load",
+                    parameters.tolerance
+                ),
+                false => format!("at most {} of the rows not ok", parameters.tolerance),
+            };
+            if total == 0 {
+                return Assessment::not_judged("no measured row", expected);
+            }
+            // The quotient of 29 and 100 is the number that 0.29 stands for; 100 times this number is below 29.
+            let holds = bad.len() as f64 / total as f64 <= parameters.tolerance;
+            Assessment::new(holds, observed, expected).evidence(some(&ids))
         })
     }
 }

@@ -80,10 +80,16 @@ impl TypedGate for SamePrompts {
                     )
                 } else {
                     let number = sent_prompts::in_common(first, cell);
-                    let prompts = Prompts::of(cell, number);
-                    match prompts.differs(&Prompts::of(first, number)) {
-                        None => (Outcome::Pass, counted(prompts.digests.len(), "prompt")),
+                    let [prompts, others] = [cell, first].map(|c| Prompts::of(c, number));
+                    match prompts.differs(&others) {
                         Some(how) => (Outcome::Fail, format!("{how} than {}", label(first))),
+                        None if prompts.are_known() && others.are_known() => {
+                            (Outcome::Pass, counted(prompts.digests.len(), "prompt"))
+                        }
+                        None => (
+                            Outcome::NotJudged,
+                            "the rows do not say which prompts were sent".to_owned(),
+                        ),
                     }
                 };
                 judgements.push(Judgement {
@@ -110,7 +116,7 @@ impl TypedGate for SamePrompts {
                     .collect()
             };
             for judgement in &mut judgements {
-                if judgement.outcome == Outcome::Pass
+                if judgement.outcome != Outcome::Fail
                     && judgement.cell.is_some_and(|c| rest(c) == rest(cell))
                 {
                     judgement.outcome = Outcome::Fail;
@@ -124,8 +130,11 @@ impl TypedGate for SamePrompts {
 
 /// The prompts of a cell as multisets, with the server's token counts.
 struct Prompts {
-    digests: Vec<String>,
+    /// `None` for a prompt that a file of another tool does not hold.
+    digests: Vec<Option<String>>,
     tokens: BTreeMap<String, Option<i64>>,
+    /// The token counts of all prompts; `None` if one is unknown.
+    lengths: Option<Vec<i64>>,
 }
 
 impl Prompts {
@@ -136,19 +145,41 @@ impl Prompts {
         let requests = rows
             .iter()
             .flat_map(|rows| sent_prompts::first(rows, number));
+        let mut lengths = Vec::new();
         for request in requests {
-            let digest = request.prompt_digest.clone().unwrap_or_default();
-            let count = tokens
-                .entry(digest.clone())
-                .or_insert(request.prompt_tokens);
-            *count = count.or(request.prompt_tokens);
-            digests.push(digest);
+            digests.push(request.prompt_digest.clone());
+            lengths.push(request.prompt_tokens);
+            if let Some(digest) = &request.prompt_digest {
+                let count = tokens
+                    .entry(digest.clone())
+                    .or_insert(request.prompt_tokens);
+                *count = count.or(request.prompt_tokens);
+            }
         }
         digests.sort();
-        Self { digests, tokens }
+        lengths.sort_unstable();
+        Self {
+            digests,
+            tokens,
+            lengths: lengths.into_iter().collect(),
+        }
     }
 
+    /// Whether there are prompts, and all of them are known.
+    fn are_known(&self) -> bool {
+        !self.digests.is_empty() && self.digests.iter().all(Option::is_some)
+    }
+
+    /// Returns how the prompts of two cells differ, as far as the rows tell.
     fn differs(&self, other: &Self) -> Option<String> {
+        if self.digests.len() != other.digests.len() {
+            return Some("other prompts".to_owned());
+        }
+        if !(self.are_known() && other.are_known()) {
+            let lengths = self.lengths.as_ref().zip(other.lengths.as_ref());
+            let differ = lengths.is_some_and(|(a, b)| a != b);
+            return differ.then(|| "prompts of other lengths".to_owned());
+        }
         if self.digests != other.digests {
             return Some("other prompts".to_owned());
         }

@@ -1,7 +1,7 @@
 //! `stalls`: was the whole server silent for long while it had work?
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use contract::{CellRows, Phase, Request};
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use statistics::Sample;
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{Assessment, TypedGate, each, listed, show};
+use crate::gate::{Assessment, NO_CLOCK, TypedGate, each, listed, show};
 use crate::pace::is_open;
 use crate::robust::Centre;
 use crate::study::{Cell, Stage, nanoseconds};
@@ -50,6 +50,9 @@ const REQUESTS: usize = 5;
 /// A silence that ends with first tokens must be this many times as long as the fastest prefill of these prompts.
 const PREFILL: f64 = 2.0;
 
+/// A silence that ends with an answer without chunks must be this many times as long as so many tokens usually take.
+const ANSWER: f64 = 2.0;
+
 impl TypedGate for Stalls {
     type Parameters = Parameters;
     const NAME: &'static str = "stalls";
@@ -64,7 +67,8 @@ impl TypedGate for Stalls {
         - It is six robust standard deviations above the usual silence on the log scale, or ten times as long as the \
         0.9 quantile of the longest silences.\n\
         - If it ends with first tokens, it is also twice as long as the fastest prefill of the cell would need for \
-        their prompts. A server that computes several prompts in one batch is silent meanwhile.\n\n\
+        their prompts. A server that computes several prompts in one batch is silent meanwhile.\n\
+        - If it ends with an answer without chunks, it is also twice as long as the tokens of this answer usually take.\n\n\
         Without chunks, only first tokens and ends show that the server works. A single slow request, such as one of a \
         long tail, then looks like a silence.\n\n\
         To find the usual silence, the gate divides the silences of a cell, in order, into as many groups as the cell \
@@ -75,6 +79,9 @@ impl TypedGate for Stalls {
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, &|cell, rows| {
             let expected = "activity on some stream while requests are in flight";
+            if !rows.has_one_clock() {
+                return Assessment::not_judged(NO_CLOCK, expected);
+            }
             let (silences, requests) = silences(cell, rows);
             let longest: Vec<f64> = silences
                 .chunks((silences.len() / requests.max(1)).max(1))
@@ -93,10 +100,13 @@ impl TypedGate for Stalls {
                 .max(parameters.at_least_ms * 1e6);
             let longest = silences.iter().map(|s| s.1 - s.0).max().unwrap_or(0);
             let prefill = Prefill::of(rows, usual.median() as i64);
+            let answers = Unseen::of(rows);
             let mut stalls: Vec<(i64, i64)> = silences;
             stalls.retain(|(from, to)| {
                 let long = (to - from) as f64;
-                long > bound && long > PREFILL * prefill.fastest_until(*to)
+                long > bound
+                    && long > PREFILL * prefill.fastest_until(*to)
+                    && long > ANSWER * answers.usual_until(*to)
             });
             stalls.sort_by_key(|(from, to)| from - to);
             let evidence: Vec<String> = stalls
@@ -192,6 +202,49 @@ impl Prefill {
         } else {
             size_of(group) * self.fastest
         }
+    }
+}
+
+/// Answers without chunks. From their first token to their end, nothing shows that the server works on them.
+struct Unseen {
+    /// The most tokens of an answer that ends at a moment, ns.
+    tokens: BTreeMap<i64, i64>,
+    /// The usual time of a token, ns.
+    each: f64,
+}
+
+impl Unseen {
+    /// The time counts from the first token, or from the send of an answer that was not streamed.
+    fn of(rows: &CellRows) -> Self {
+        let answered = rows.requests.iter().filter(|r| !r.superseded && r.is_ok());
+        let answers = answered.filter_map(|r| {
+            let from = r.first_token_ns.or(r.sent_ns)?;
+            let to = r.last_token_ns.or(r.done_ns)?;
+            Some((from, to, r.output_tokens.filter(|n| *n > 0)?))
+        });
+        let mut answers: Vec<(i64, i64, i64)> =
+            answers.filter(|_| rows.chunks.is_empty()).collect();
+        // The pace of the middle token: short answers are slow for each token if they were not streamed.
+        let pace = |(from, to, n): &(i64, i64, i64)| (to - from) as f64 / *n as f64;
+        answers.sort_by(|a, b| pace(a).total_cmp(&pace(b)));
+        let half = answers.iter().map(|answer| answer.2).sum::<i64>() / 2;
+        let mut so_far = 0;
+        let middle = answers.iter().find(|answer| {
+            so_far += answer.2;
+            so_far > half
+        });
+        let each = middle.map_or(0.0, pace);
+        let mut tokens: BTreeMap<i64, i64> = BTreeMap::new();
+        for (_, to, n) in answers {
+            let most = tokens.entry(to).or_insert(n);
+            *most = n.max(*most);
+        }
+        Self { tokens, each }
+    }
+
+    /// Returns how long the longest answer that ends at this moment usually takes, ns; 0 if none ends then.
+    fn usual_until(&self, at: i64) -> f64 {
+        self.tokens.get(&at).map_or(0.0, |n| *n as f64 * self.each)
     }
 }
 
@@ -320,6 +373,24 @@ mod tests {
             "{}",
             silent.observed
         );
+    }
+
+    #[test]
+    fn a_long_answer_without_chunks_is_not_a_silence() {
+        // One answer in three has 256 tokens, the others 16; a token takes 5 ms.
+        let ms = |id: i64| if id % 3 == 2 { 5 * 256 } else { 5 * 16 };
+        let with = |slow: Option<i64>| {
+            let lasts = |id: i64| 1_000_000 * if slow == Some(id) { 9_000 } else { ms(id) };
+            let mut rows = one_cell::one_after_another((0..60).map(lasts));
+            for r in &mut rows.requests {
+                r.output_tokens = Some(ms(r.request_id) / 5);
+            }
+            one_cell::judge(&Stalls, json!({}), json!({}), rows).outcome
+        };
+        assert_eq!(with(None), Outcome::Pass);
+        // A long answer and a short one that stand still for seconds.
+        assert_eq!(with(Some(20)), Outcome::Fail);
+        assert_eq!(with(Some(21)), Outcome::Fail);
     }
 
     /// Answers of 50 ms with a chunk every 5 ms. Those of the warm-up come from one client, those of the measurement

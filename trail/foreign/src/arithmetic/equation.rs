@@ -56,7 +56,19 @@ fn equation(
     }
     let (low, high) = chain(operands, ops);
     let rough = between.contains('≈') || result.rough;
-    let wide = if rough { 0.1 * high.abs() } else { 0.0 };
+    // `1000 / 24.0 ≈ 41.7` is rounded; `7 × 24 × 60 ≈ 10,000` is a guess.
+    let digits = result.value.abs() / (2.0 * result.half);
+    let precise =
+        digits >= 100.0 && digits.round() % 10.0 != 0.0 && !operands.iter().any(|n| n.rough);
+    let result = &Quantity {
+        rough: result.rough && !precise,
+        ..result.clone()
+    };
+    let wide = match (rough, precise) {
+        (true, true) => 0.03 * high.abs(),
+        (true, false) => 0.1 * high.abs(),
+        (false, _) => 0.0,
+    };
     let units = operands.iter().chain([result]).any(|n| !n.unit.is_empty());
     let scales = if units { SCALES } else { &SCALES[..1] };
     // `5493/4318 = +27.2%` is a change.

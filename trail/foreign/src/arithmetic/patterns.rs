@@ -16,7 +16,7 @@ type Check = fn(&Scope<'_>, &[Quantity], &Captures<'_>) -> Option<String>;
 /// The patterns, in which `#` is any number, with their checks.
 #[rustfmt::skip]
 static FORMS: LazyLock<Vec<(Regex, Check)>> = LazyLock::new(|| {
-    let forms: [(&str, Check); 11] = [
+    let forms: [(&str, Check); 12] = [
         // `210 cells, of which 190 are new and 20 are repeats`
         (r"#\s?[^#\s][^#]{0,30}\bof (?:which|them) ([^;(]*)", parts),
         // `a 42 % share (21 of 50)`, `42 % (21/50)`
@@ -40,6 +40,8 @@ static FORMS: LazyLock<Vec<(Regex, Check)>> = LazyLock::new(|| {
         (r"#(?:\W+\w+){0,2}\W+within # of(?:\s\w+){0,3}\s[$€£]?#", |_, numbers, _| apart(&[&numbers[0], &numbers[2]], &numbers[1])),
         // `more than doubles, from 0.31 to 0.78`
         (r"(?:(more|less) than |(nearly|almost|barely) )?\b(doubl|tripl|quadrupl|halv)e[ds]?((?:\s[^#\s,;.()]+){0,3}),? from [$€£]?#\s?(?:to|→|->)\s?[$€£]?#", multiple),
+        // `118,240 drafted and 71,536 accepted tokens: an acceptance rate of 60.5 %`
+        (r"(?:(\w+)\s)?#(?:\s(\w+))?[^#.;]{0,40}?(?:\b(\w+)\s)?#(?:\s(\w+))?[^#.;]{0,40}\s(\w+) (?:rate|ratio|share) (?:of|is|was) #", named_rate),
         // `72,000 requests in 20 minutes (60 req/s)`
         (r"#\s?((?:\w+\s)?)(?:in|takes?|took|within) #\s?(?:\((?:that is|i\.e\.)?|, (?:that is|i\.e\.|or|a rate of)|=)\s?#((?:\s\w+){0,3})", rate),
     ];
@@ -137,6 +139,52 @@ fn share(scope: &Scope<'_>, stated: &Quantity, counts: &[Quantity]) -> Option<St
             shown(k.value),
             shown(m.value),
             shown(share)
+        )
+    })
+}
+
+/// A rate of one of two counts, which a word beside that count names: `acceptance` and `accepted`. The other count is
+/// the whole, or the rest.
+fn named_rate(scope: &Scope<'_>, numbers: &[Quantity], said: &Captures<'_>) -> Option<String> {
+    let [a, b, stated] = numbers else { return None };
+    let rate = said.get(5)?.as_str();
+    let alike = |group: usize| {
+        let word = said.get(group).map_or("", |word| word.as_str());
+        let same = word.bytes().zip(rate.bytes()).take_while(|(a, b)| a == b);
+        same.count() >= 3
+    };
+    let (part, other, beside) = match (alike(1) || alike(2), alike(3) || alike(4)) {
+        (true, false) => (a, b, [3, 4]),
+        (false, true) => (b, a, [1, 2]),
+        _ => return None,
+    };
+    // `over 1,200 requests` is not what `71,536 accepted tokens` are a part of.
+    #[rustfmt::skip]
+    let wholes = [
+        "draft", "propos", "attempt", "sent", "issued", "total", "reject", "accept", "hit", "miss", "fail", "succe",
+    ];
+    let is_whole = |group: &usize| {
+        let word = said.get(*group).map_or("", |word| word.as_str());
+        wholes.iter().any(|stem| word.starts_with(stem))
+    };
+    if !beside.iter().any(is_whole) {
+        return None;
+    }
+    let count = |n: &Quantity| n.half == 0.5 && n.value >= 20.0 && !n.rough;
+    if !stated.is_percent() || !count(a) || !count(b) {
+        return None;
+    }
+    let (k, m) = (part.value, other.value);
+    let shares = [100.0 * k / m, 100.0 * k / (k + m)];
+    let fits =
+        |share: &f64| stated.agrees(*share, *share) || stated.agrees(100.0 - share, 100.0 - share);
+    (!shares.iter().any(fits)).then(|| {
+        let share = shown(if k <= m { shares[0] } else { shares[1] });
+        format!(
+            "{} does not follow: {} of {} is {share} %",
+            scope.quote(stated.start, stated.end),
+            shown(k),
+            shown(if k <= m { m } else { k + m }),
         )
     })
 }
@@ -289,7 +337,8 @@ fn rate(scope: &Scope<'_>, numbers: &[Quantity], said: &Captures<'_>) -> Option<
     } else {
         rate.unit
             .strip_suffix("/s")
-            .filter(|unit| !unit.contains('b'))?
+            // `14.9 GiB in 11.9 s, that is 1.25 GiB/s`: another unit of bytes has a factor that is not read.
+            .filter(|unit| !unit.contains('b') || *unit == count.unit)?
             .to_owned()
     };
     let (kind, second) = time.measure();

@@ -140,17 +140,8 @@ fn broken(
     let ends = [low, high].map(|k| form.result(k, x.value, y.value));
     let (least, most) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
     let middle = f64::midpoint(least, most);
-    let step = 2.0 * stated.half;
     let off = (stated.value - middle).abs() - 0.5 * (most - least);
-    let candidates = ((most - least) / step).ceil() + 1.0;
-    // The fewer digits, the more often a true number is like a misprint of one of many.
-    let most_candidates = match stated.value.abs() / step {
-        ..1e3 => 8.0,
-        1e3..1e4 => 16.0,
-        _ => 40.0,
-    };
-    let misprint = candidates <= most_candidates
-        && (0..=candidates as usize).any(|i| misprints(stated, least + i as f64 * step));
+    let misprint = is_misprint(stated, (least, most));
     let at = (row, result);
     let spot = |finding: &Finding| {
         finding.rule == Rule::Relation
@@ -178,6 +169,20 @@ fn broken(
         &[(row, a)]
     };
     Some(grid.finding(Rule::Relation, at, message, name(result), evidence))
+}
+
+/// Whether a number looks like a misprint of one within an interval. The fewer digits it has, the fewer candidates the
+/// interval may hold, because a true number is then more often like a misprint of one of many.
+pub(super) fn is_misprint(stated: &Quantity, (least, most): (f64, f64)) -> bool {
+    let step = 2.0 * stated.half;
+    let candidates = ((most - least) / step).ceil() + 1.0;
+    let most_candidates = match stated.value.abs() / step {
+        ..1e3 => 8.0,
+        1e3..1e4 => 16.0,
+        _ => 40.0,
+    };
+    candidates <= most_candidates
+        && (0..=candidates as usize).any(|i| misprints(stated, least + i as f64 * step))
 }
 
 /// Whether a form may hold of a table. Where a further column counts things, the rest is what that column counts.

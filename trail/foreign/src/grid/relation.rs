@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::Grid;
 use super::summary::sums;
 use crate::finding::{Finding, Rule};
-use crate::number::{Quantity, spread, unit_named};
+use crate::number::{Quantity, mistaken, spread, unit_named};
 use crate::words::words;
 
 /// A relation of a column to one or two others.
@@ -24,11 +24,15 @@ pub(super) enum Form {
     Gap,
     /// The share of the first operand in the sum of both.
     Share,
+    /// A constant of units by the operand: `1000 / TPOT (ms)`.
+    Inverse,
+    /// The first row's value against the same column's.
+    Faster,
 }
 
 impl Form {
     /// The value for two operands.
-    fn of(self, a: f64, b: f64) -> f64 {
+    pub(super) fn of(self, a: f64, b: f64) -> f64 {
         match self {
             Self::Sum => a + b,
             Self::Difference | Self::Gap => a - b,
@@ -36,23 +40,26 @@ impl Form {
             Self::Product => a * b,
             Self::Ratio | Self::Base => a / b,
             Self::Change | Self::Growth => (a - b) / b,
+            Self::Inverse => a.recip(),
+            Self::Faster => b / a,
         }
     }
 
     /// Whether it needs only one column, and is relative to the first row.
-    fn since_first(self) -> bool {
-        matches!(self, Self::Base | Self::Growth | Self::Gap)
+    pub(super) fn since_first(self) -> bool {
+        matches!(self, Self::Base | Self::Growth | Self::Gap | Self::Faster)
     }
 
     /// The row of its second operand.
-    fn base(self, row: usize) -> usize {
+    pub(super) fn base(self, row: usize) -> usize {
         if self.since_first() { 0 } else { row }
     }
 
     /// The powers of ten and signs by which a result may be multiplied.
-    fn scales(self) -> &'static [f64] {
+    pub(super) fn scales(self) -> &'static [f64] {
         match self {
-            Self::Sum | Self::Base => &[1.0],
+            Self::Sum | Self::Base | Self::Faster => &[1.0],
+            Self::Inverse => &[1.0, 1e3, 1e6],
             Self::Difference | Self::Gap => &[1.0, -1.0],
             Self::Growth | Self::Share => &[1.0, 100.0],
             Self::Product | Self::Ratio => &[1.0, 100.0, 1e-3, 1e3],
@@ -61,7 +68,7 @@ impl Form {
     }
 
     /// The interval of its value in a row, within the rounding of its operands.
-    fn interval(
+    pub(super) fn interval(
         self,
         grid: &Grid<'_>,
         row: usize,
@@ -81,8 +88,10 @@ impl Form {
         (low.is_finite() && high.is_finite()).then_some((low, high))
     }
 
-    fn said(self, a: &str, b: &str) -> String {
+    pub(super) fn said(self, a: &str, b: &str) -> String {
         match self {
+            Self::Inverse => format!("1 / `{a}`"),
+            Self::Faster => format!("the first row's `{a}` against it"),
             Self::Sum => format!("`{a}` + `{b}`"),
             Self::Difference => format!("`{a}` − `{b}`"),
             Self::Product => format!("`{a}` × `{b}`"),
@@ -131,6 +140,8 @@ struct Kept {
     /// The rows that agree with it, including those that would also agree with many others.
     agrees: Vec<usize>,
     breaks: Vec<usize>,
+    /// Whether a row is near the relation, but off by more than rounding.
+    inexact: bool,
 }
 
 pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
@@ -190,17 +201,49 @@ pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
                 continue;
             };
             let at = (row, result);
-            if has_more_parts(grid, row, &columns, &best) {
+            let right = best.scale * form.of(x.value, y.value);
+            if has_more_parts(grid, row, &columns, &best) || may_be_paired(grid, at, &best, right) {
                 continue;
             }
             let message = format!(
                 "`{header}` is {relation} in {holds} other {}; here that gives {}",
                 if holds == 1 { "row" } else { "rows" },
-                grid.shown_like(best.scale * form.of(x.value, y.value), at)
+                grid.shown_like(right, at)
             );
             findings.push(grid.finding(Rule::Relation, at, message, header, &operands));
         }
     }
+}
+
+/// Whether a ratio may be the median of the ratios of pairs, which is near the ratio of the medians beside it, but
+/// another number.
+fn may_be_paired(grid: &Grid<'_>, at: (usize, usize), kept: &Kept, right: f64) -> bool {
+    use Form::{Base, Change, Faster, Growth, Ratio};
+    let Some(stated) = grid.value(at.0, at.1) else {
+        return false;
+    };
+    // A change of 3 % is near one of 2 %: both are those of a factor.
+    let percent = |value: f64| 1.0 + value / if kept.scale.abs() > 10.0 { 100.0 } else { 1.0 };
+    let (own, other, [exact, inexact]) = match kept.form {
+        Ratio | Base | Faster => (stated.value, right, PAIRED),
+        Change | Growth => (percent(stated.value), percent(right), PAIRED_CHANGE),
+        _ => return false,
+    };
+    let unsure = kept.inexact || kept.holds < 2;
+    let most = if unsure { inexact } else { exact };
+    let swapped = swaps(stated, right) && !unsure;
+    (own - other).abs() < most * own.abs() && !swapped
+}
+
+/// How far the median of ratios may be from the ratio of medians, as a share of it: if several other rows
+/// keep the relation exactly, and otherwise. A change is seldom that of pairs.
+const PAIRED: [f64; 2] = [0.04, 0.12];
+const PAIRED_CHANGE: [f64; 2] = [0.02, 0.08];
+
+/// Whether a number has two neighbouring digits of another swapped.
+pub(super) fn swaps(stated: &Quantity, right: f64) -> bool {
+    let digits = format!("{:.0}", (stated.value.abs() / (2.0 * stated.half)).round());
+    digits.len() >= 3 && mistaken(&digits, right, stated) == Some(true)
 }
 
 /// Whether a relation that holds in most rows of a column also holds in one of its rows.
@@ -210,7 +253,7 @@ pub(super) fn agrees_otherwise(grid: &Grid<'_>, result: usize, row: usize) -> bo
 }
 
 /// Whether a row sums up or averages others, and its number lies among theirs: a mean of ratios differs from the ratio of means.
-fn is_aggregate(grid: &Grid<'_>, row: usize, column: usize) -> bool {
+pub(super) fn is_aggregate(grid: &Grid<'_>, row: usize, column: usize) -> bool {
     let names = words(&grid.labels[row]);
     #[rustfmt::skip]
     let aggregates = ["total", "sum", "average", "mean", "avg", "median", "geomean", "overall", "all", "combined", "geometric"];
@@ -229,7 +272,7 @@ fn is_aggregate(grid: &Grid<'_>, row: usize, column: usize) -> bool {
 }
 
 /// Whether a header names a cap of the load, such as `Max concurrency`, which may not be reached.
-fn is_cap(header: &str) -> bool {
+pub(super) fn is_cap(header: &str) -> bool {
     let words = words(header);
     let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.text.as_str()));
     #[rustfmt::skip]
@@ -334,7 +377,13 @@ fn has_more_parts(grid: &Grid<'_>, row: usize, columns: &[usize; 3], kept: &Kept
 /// Whether a number is so close to the expected one that unprinted digits may explain the difference: columns are
 /// derived from unrounded operands, and some are truncated instead of rounded. Sums of counts are exact; those of whole
 /// milliseconds are not.
-fn near(form: Form, stated: &Quantity, header: &str, size: f64, (low, high): (f64, f64)) -> bool {
+pub(super) fn near(
+    form: Form,
+    stated: &Quantity,
+    header: &str,
+    size: f64,
+    (low, high): (f64, f64),
+) -> bool {
     let counts = stated.is_count() && unit_of(header).is_empty();
     let exact = matches!(form, Form::Sum | Form::Difference) && counts;
     // A part of a sum is off by as much as the sum is.
@@ -371,7 +420,7 @@ fn keeps(
             return None;
         }
     }
-    let (mut holds, mut agrees, mut breaks) = (0, Vec::new(), Vec::new());
+    let (mut holds, mut agrees, mut breaks, mut inexact) = (0, Vec::new(), Vec::new(), false);
     let mut smallest = [f64::INFINITY; 2];
     let mut values: Vec<f64> = Vec::new();
     for row in usize::from(form.since_first())..grid.labels.len() {
@@ -418,6 +467,8 @@ fn keeps(
             (low, high),
         ) {
             breaks.push(row);
+        } else {
+            inexact = true;
         }
         if breaks.len() > 2 + holds && breaks.len() > 4 {
             return None;
@@ -439,6 +490,7 @@ fn keeps(
         holds,
         agrees,
         breaks,
+        inexact,
     })
 }
 

@@ -19,6 +19,30 @@ pub(super) fn sums(label: &str) -> Option<bool> {
     }
 }
 
+/// Whether a row is the geometric mean of the rows above it.
+fn is_geometric(label: &str) -> bool {
+    let words = words(label);
+    let spoken: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+    matches!(
+        spoken.as_slice(),
+        ["geomean" | "gmean"] | ["geo" | "geometric", "mean" | "average"]
+    )
+}
+
+/// The number of a part of a sum; a zero may have a remark in brackets, such as `0.0 (cached)`. Other remarks may say that the number
+/// does not count.
+fn with_remark<'a>(grid: &Grid<'a>, at: (usize, usize)) -> Option<&'a Quantity> {
+    let (row, column) = grid.at(at);
+    let remark = |number: &&Quantity| {
+        let text = grid.table.text(row, column);
+        let rest = text.get(number.end..).unwrap_or("").trim_start();
+        rest.starts_with('(') && rest.ends_with(')')
+    };
+    let number = grid.table.value(row, column);
+    let zero = number.filter(|number| number.value == 0.0);
+    grid.value(at.0, at.1).or_else(|| zero.filter(remark))
+}
+
 /// Words of columns whose total need not be their sum: a total latency is a mean, and stages overlap in a total time.
 #[rustfmt::skip]
 const AVERAGED: &[&str] = &[
@@ -50,9 +74,12 @@ fn averages(name: &str, parts: &[&Quantity], stated: &Quantity, sum: f64) -> boo
 /// Checks rows that summarize the rows above them.
 pub(super) fn summaries(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
     for (row, label) in grid.labels.iter().enumerate() {
-        let Some(sum) = sums(label) else { continue };
+        let geometric = is_geometric(label);
+        let Some(sum) = sums(label).or(geometric.then_some(false)) else {
+            continue;
+        };
         let above: Vec<usize> = (0..row)
-            .filter(|r| sums(&grid.labels[*r]).is_none())
+            .filter(|r| sums(&grid.labels[*r]).is_none() && !is_geometric(&grid.labels[*r]))
             .collect();
         // Beside a minimum or a percentile, an average is that of the values behind both.
         let ranked = || above.iter().any(|r| rank(&grid.labels[*r]).is_some());
@@ -61,7 +88,11 @@ pub(super) fn summaries(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
         }
         let (mut holds, mut breaks) = (0usize, Vec::new());
         for column in 0..grid.names.len() {
-            let parts = above.iter().map(|r| grid.value(*r, column));
+            let part = |row: &usize| match sum {
+                true => with_remark(grid, (*row, column)),
+                false => grid.value(*row, column),
+            };
+            let parts = above.iter().map(part);
             let parts: Option<Vec<&Quantity>> = parts.collect();
             let (Some(parts), Some(stated)) = (parts, grid.value(row, column)) else {
                 continue;
@@ -72,7 +103,16 @@ pub(super) fn summaries(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
             let n = if sum { 1.0 } else { parts.len() as f64 };
             let total: f64 = parts.iter().map(|part| part.value).sum();
             let half = |part: &&Quantity| if part.is_count() { 0.0 } else { part.half };
-            let (value, slack) = (total / n, parts.iter().map(half).sum::<f64>() / n);
+            let slack = parts.iter().map(half).sum::<f64>() / n;
+            let logs: f64 = parts.iter().map(|part| part.value.ln()).sum();
+            let value = if geometric {
+                (logs / n).exp()
+            } else {
+                total / n
+            };
+            if !value.is_finite() {
+                continue;
+            }
             // A share or a factor of the whole is not a sum.
             let name = &grid.names[column];
             let share = stated.is_percent() || stated.unit == "x" || name.contains('%');
@@ -188,10 +228,10 @@ pub(super) fn percentiles(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
         columns.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (mut rising, mut falling) = (0usize, Vec::new());
         for row in 0..grid.labels.len() {
-            // Changes of percentiles have no order.
+            // Changes of percentiles have no order, and neither have shares, such as the coverage of a percentile.
             let change = |(_, column): &(f64, usize)| {
                 let cell = grid.value(row, *column);
-                cell.is_some_and(|cell| cell.signed || cell.value < 0.0)
+                cell.is_some_and(|cell| cell.signed || cell.value < 0.0 || cell.is_percent())
             };
             if promised(&grid.labels[row]).is_some() || columns.iter().any(change) {
                 continue;

@@ -18,8 +18,8 @@ fn an_untouched_report_holds() {
     let audit = Study::new().audit();
     assert_eq!(audit.problems, []);
     assert_eq!((audit.numbers, audit.traced, audit.verified), (5, 5, 5));
-    // Seven cells: each has a record, and they have twelve outputs in total.
-    assert_eq!(audit.artifacts, 7 + 12);
+    // Seven cells: each has a record, and they have thirteen outputs in total.
+    assert_eq!(audit.artifacts, 7 + 13);
     assert!(
         mentions(&audit, "5 numbers, 5 traced, 5 verified"),
         "{audit}"
@@ -79,7 +79,7 @@ fn the_record_of_an_earlier_result_must_be_there_and_have_its_key() {
         study.audit()
     };
     let audit = earlier(key, record);
-    assert_eq!(audit.artifacts, 7 + 12 + 1);
+    assert_eq!(audit.artifacts, 7 + 13 + 1);
     assert!(!mentions(&audit, "an earlier result"), "{audit}");
     let audit = earlier(ActionKey(Digest::of(b"another recipe")), record);
     assert!(
@@ -107,6 +107,20 @@ fn a_changed_or_missing_figure_is_found() {
         &study.audit(),
         "curve.svg is missing next to the report"
     ));
+}
+
+#[test]
+fn a_folder_without_the_page_of_the_report_holds_and_a_changed_page_does_not() {
+    let study = Study::new();
+    let page = study.folder.path().join("report.html");
+    fs::write(&page, "<html>better</html>").unwrap();
+    assert!(mentions(&study.audit(), "report.html was edited"));
+    fs::remove_file(&page).unwrap();
+    let audit = study.audit();
+    assert!(audit.holds(), "{audit}");
+    assert_eq!(audit.absent, ["report.html"]);
+    let line = "1 file of the report missing beside it: report.html";
+    assert!(audit.to_string().contains(line), "{audit}");
 }
 
 #[test]
@@ -291,7 +305,10 @@ fn what_a_table_says_of_itself_is_read_again() {
     let ratio = Column::float("gain", [Some(1.8)])
         .unit("1")
         .over("batched", "serial");
-    let table = Table::with_metadata(vec![ratio], &[("missing", &missing)]).unwrap();
+    let marked = Column::float("marked", [Some(1.8)])
+        .unit("1")
+        .over("*a*", "<b>");
+    let table = Table::with_metadata(vec![ratio, marked], &[("missing", &missing)]).unwrap();
     let study = Study::new();
     let artifact = study.store.put(&table.to_parquet().unwrap()).unwrap();
     let document = study.document();
@@ -319,6 +336,9 @@ fn what_a_table_says_of_itself_is_read_again() {
     );
     let sides = |text: &str| holds(TraceSource::Sides, "", "gain", text, text);
     assert_eq!(sides("batched ÷ serial"), Ok(()));
+    let printed = |text: &str| holds(TraceSource::Sides, "", "marked", "*a* ÷ <b>", text);
+    assert_eq!(printed(r"\*a\* ÷ \<b>"), Ok(()));
+    assert!(printed("a ÷ <b>").is_err());
     let turned = sides("serial ÷ batched").unwrap_err();
     assert!(
         turned.contains("says that `gain` is batched ÷ serial"),

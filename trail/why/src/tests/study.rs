@@ -360,6 +360,7 @@ impl Study {
             ("report", rendered),
             ("trace", traced),
             ("curve.svg", b.put(b"<svg/>", Media::Svg)),
+            ("html", b.put(b"<html/>", Media::Html)),
         ];
         let needs = vec![input("results", &[results])];
         b.cell(
@@ -384,6 +385,7 @@ impl Study {
         lock.write(&lock_path).unwrap();
         fs::write(&report, REPORT).unwrap();
         fs::write(folder.path().join("curve.svg"), "<svg/>").unwrap();
+        fs::write(folder.path().join("report.html"), "<html/>").unwrap();
         fs::write(&trace_path, trace.to_parquet().unwrap()).unwrap();
         Self {
             folder,

@@ -126,4 +126,12 @@ fn few_cells_of_a_queue_print_an_interval_that_misses_the_quantile() {
         // A cell without a slow phase cannot show that there are any.
         assert!(parts.iter().all(|(_, wrong)| *wrong <= 0.2), "{rows:#?}");
     }
+    // Little more than the 72 and 368 independent values that bound p95 and p99.
+    for (requests, at) in [(100, 2), (400, 3)] {
+        let parts = printed_and_wrong(CELLS, |noise| {
+            latencies(noise, queue(100, 0.3, false), requests)
+        });
+        rows.push(row("a hundred slots, load 0.3", requests, parts));
+        assert!(parts[at].0 > 0.9, "{rows:#?}");
+    }
 }

@@ -77,6 +77,34 @@ fn an_output_that_replaces_recorded_lengths_is_for_all_rows() {
 }
 
 #[test]
+fn an_entry_of_a_dataset_may_name_the_length_of_its_answers() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let asked = |keys: &str, replaces: bool| {
+        let entry =
+            format!("{{\"messages\": [{{\"role\": \"user\", \"content\": \"a\"}}]{keys}}}\n");
+        std::fs::write(file.path(), entry).unwrap();
+        let workload: Workload = serde_json::from_value(json!({
+            "prompts": {"dataset": {"file": file.path()}},
+            "output": {"tokens": 5, "replaces-recorded": replaces},
+        }))
+        .unwrap();
+        let set = PromptSet::generate(&workload, &origin(1, 1), 0, 1);
+        set.map(|set| measured(&set)[0].output_tokens)
+            .map_err(|e| e.to_string())
+    };
+    assert_eq!(asked("", false), Ok(5));
+    assert_eq!(asked(", \"output_tokens\": 300", false), Ok(300));
+    assert_eq!(asked(", \"output_tokens\": 300", true), Ok(5));
+    assert_eq!(asked(", \"output_tokens\": 300.0", false), Ok(300));
+    assert_eq!(asked(", \"max_tokens\": 300", true), Ok(5));
+    assert_eq!(asked(", \"max_tokens\": null", false), Ok(5));
+    // The length of a recorded answer is not a request.
+    assert_eq!(asked(", \"completion_tokens\": 9", false), Ok(5));
+    let wrong = asked(", \"max_tokens\": 300", false).unwrap_err();
+    assert!(wrong.contains("not `max_tokens`: rename it"), "{wrong}");
+}
+
+#[test]
 fn the_spaces_and_line_breaks_of_a_prompt_in_csv_are_kept() {
     let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
     let text = "id, prompt ,output_tokens\n1,\"  two\nlines\n\", 7 \n2,\" \",\n3,b, \n";

@@ -178,7 +178,7 @@ fn dependent() -> Table {
             let tail = move |rng: &mut Stream| {
                 let series = autoregression(rng, rho, 2_000);
                 let n = if effective {
-                    effective_sizes_of_quantiles(&series, [0.95])[0]? as usize
+                    effective_sizes_of_quantiles(&series, [0.95], 0.95)[0]? as usize
                 } else {
                     series.len()
                 };
