@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Column, Scalar, Table};
-use contract::{GateOutcome, GateSeverity, slowing_reasons};
+use contract::{GateOutcome, GateSeverity, HOST_NOT_KNOWN, slowing_reasons};
 use pipeline::design::BLOCK;
 use pipeline::place::Condition;
 use pipeline::stage::{CellStatus, Execution, Input, Json, LedgerLine};
@@ -182,6 +182,10 @@ fn limits(data: &Data) -> Result<Table, Miss> {
                     say("throttling", &input.stage, text);
                 }
             }
+            "provision" if input.cells.len() == 1 && has_unknown_host(data, input)? => {
+                let text = "the host and the build of the server are not known; another server may behave differently";
+                say("one host", &input.stage, text.to_owned());
+            }
             "provision" if input.cells.len() == 1 => {
                 let executed = study
                     .ledger
@@ -288,6 +292,17 @@ fn warnings(data: &Data, stage: &str) -> Result<Vec<(String, Vec<String>)>, Miss
         }
     }
     Ok(by_gate)
+}
+
+/// Returns whether a provision stage describes a server that runs already, on a host that nobody has described.
+fn has_unknown_host(data: &Data, input: &Input) -> Result<bool, Miss> {
+    for artifact in ok(input).filter_map(|cell| cell.outputs.get("environment")) {
+        let environment = data.by_digest(&artifact.digest)?;
+        if environment["facets"]["host"] == HOST_NOT_KNOWN {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Reports how many machines the study covers, if one provision cell identifies them.

@@ -17,6 +17,10 @@ const DEPTH: usize = 3;
 /// The step into a mapping whose keys are names.
 const ANY_NAME: &str = "NAME";
 
+/// The remedy for a definition inside of a setting.
+const EXTENDS: &str = "give the definition a name in a section at the top of the file, such as `workloads` or `engines`, and \
+                       write the name here";
+
 /// The step into a list.
 const ITEM: &str = "[]";
 
@@ -53,6 +57,7 @@ impl<'a> Checker<'a> {
             .or_else(|| word_of_stages(text).filter(|_| self.is_of_a_stage()))
             .map(instead)
             .or_else(|| self.beside(view, node, text))
+            .or_else(|| (text == "extends" && !route.is_empty()).then(|| EXTENDS.to_owned()))
             .or_else(|| self.outside(text))
             .or_else(|| self.defined_outside(text, value))
             .or_else(|| holds_an_anchor(text).then(|| ANCHORS.to_owned()))

@@ -281,9 +281,8 @@ pub struct RoleDescriptor {
 /// The facet `host` of a server that already runs.
 pub const HOST_NOT_KNOWN: &str = "not known: the server runs already";
 
-/// The facets of an environment that identify its engine: the name of the engine, the bytes and packages of an installed
-/// program, the files and the flags of the processor that its definition names, the variables that it inherits, and the
-/// image of its container. All others identify the host.
+/// The facets of an environment that identify its engine: its name, the program with its packages, the files and processor
+/// flags that its definition names, the variables that it inherits, and the image of its container.
 pub const OF_ENGINE: [&str; 9] = [
     "cpu_flags",
     "engine",
