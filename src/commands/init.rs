@@ -388,7 +388,7 @@ fn model_of(engines: &[String], model: &str) -> Result<Model, Stop> {
     {
         let names = defined.iter().map(String::as_str);
         complain(&format!(
-            "warning: there is no definition of a model `{name}` and no such file here, so `{}` gets it as an id\n\
+            "warning: neither a definition nor a file here is called `{name}`, so `{}` gets it as a model id\n\
              hint: {}",
             engines.join("` and `"),
             remedy(name, "models", names)

@@ -24,8 +24,7 @@ const BY_RULE: &str = "let the rule test it, or leave it out: the report prints 
                        every other number";
 const BY_SIDE: &str =
     "change the word, or the rule's `side`: `greater` means that side a has the higher value";
-const BY_EQUIVALENCE: &str =
-    "use `equivalent` or `not-worse`, which need a margin, or say that there is no evidence";
+const BY_EQUIVALENCE: &str = "use `equivalent` or `not-worse`, which need a margin, or write that the study found no evidence";
 const IN_TITLE: &str =
     "a title and a question do not say what was found: leave it out, or declare a claim";
 

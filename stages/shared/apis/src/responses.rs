@@ -55,7 +55,7 @@ pub(super) fn read(event: &Value) -> Reading {
                 ..Reading::default()
             }
         }
-        // Base64 is no text.
+        // Audio arrives as Base64, which is not generated text.
         Some("response.audio.delta") => Reading::default(),
         // Arguments of calls, code, refusals: whatever comes piece by piece is generated.
         Some(kind) if kind.ends_with(".delta") => Reading {
