@@ -19,7 +19,7 @@ const FORMS: &[(&str, &str, &str, bool)] = &[
     ("k of m over pass cells", "# Note\n\n## Compilers\n\n| Compiler | Build s | Binary MB | Tests passed |\n|---|---:|---:|---:|\n| alto | 41.0 | 7.2 | 212 / 212 |\n| brio | 36.5 | 9.8 | 209 / 212 |\n| corda | 58.0 | 6.1 | 212 / 212 |\n\n1 of 3 compilers passes all tests.\n", "# Note\n\n## Compilers\n\n| Compiler | Build s | Binary MB | Tests passed |\n|---|---:|---:|---:|\n| alto | 41.0 | 7.2 | 212 / 212 |\n| brio | 36.5 | 9.8 | 209 / 212 |\n| corda | 58.0 | 6.1 | 212 / 212 |\n\n2 of 3 compilers pass all tests.\n", false),
     ("ratio over columns of a row", "# Note\n\n## Runs\n\n| Run | Cold start (s) | Warm start (s) |\n|---|---:|---:|\n| r1 | 12.0 | 3.0 |\n| r2 | 15.0 | 5.0 |\n| r3 | 9.0 | 4.5 |\n\nOn r1 a warm start is 3x faster than a cold one.\n", "# Note\n\n## Runs\n\n| Run | Cold start (s) | Warm start (s) |\n|---|---:|---:|\n| r1 | 12.0 | 3.0 |\n| r2 | 15.0 | 5.0 |\n| r3 | 9.0 | 4.5 |\n\nOn r1 a warm start is 4x faster than a cold one.\n", false),
     ("half of, in words", "# Note\n\n## Runs\n\n| Run | Cold start (s) | Warm start (s) |\n|---|---:|---:|\n| r1 | 12.0 | 3.0 |\n| r2 | 15.0 | 5.0 |\n| r3 | 9.0 | 4.5 |\n\nOn r2 a warm start takes half as long as a cold start.\n", "# Note\n\n## Runs\n\n| Run | Cold start (s) | Warm start (s) |\n|---|---:|---:|\n| r1 | 12.0 | 3.0 |\n| r2 | 15.0 | 5.0 |\n| r3 | 9.0 | 4.5 |\n\nOn r3 a warm start takes half as long as a cold start.\n", false),
-    ("reduction in percent between columns", "# Note\n\n## Runs\n\n| Run | Cold start (s) | Warm start (s) |\n|---|---:|---:|\n| r1 | 12.0 | 3.0 |\n| r2 | 15.0 | 5.0 |\n| r3 | 9.0 | 4.5 |\n\nWarm starts cut the start time of r2 by 50%.\n", "# Note\n\n## Runs\n\n| Run | Cold start (s) | Warm start (s) |\n|---|---:|---:|\n| r1 | 12.0 | 3.0 |\n| r2 | 15.0 | 5.0 |\n| r3 | 9.0 | 4.5 |\n\nWarm starts cut the start time of r3 by 50%.\n", false),
+    ("reduction in percent between columns", "# Note\n\n## Runs\n\n| Run | Cold start (s) | Warm start (s) |\n|---|---:|---:|\n| r1 | 12.0 | 3.0 |\n| r2 | 15.0 | 5.0 |\n| r3 | 9.0 | 4.5 |\n\nWarm starts cut the start time of r2 by 50%.\n", "# Note\n\n## Runs\n\n| Run | Cold start (s) | Warm start (s) |\n|---|---:|---:|\n| r1 | 12.0 | 3.0 |\n| r2 | 15.0 | 5.0 |\n| r3 | 9.0 | 4.5 |\n\nWarm starts cut the start time of r3 by 50%.\n", true),
     ("arrow with percent", "# Note\n\nThe cache cut the latency from 80 ms to 60 ms (-30%).\n", "# Note\n\nThe cache cut the latency from 80 ms to 60 ms (-25%).\n", true),
     ("arrow written out", "# Note\n\nMemory: 4.0 GB → 5.0 GB (+20%).\n", "# Note\n\nMemory: 4.0 GB → 5.0 GB (+25%).\n", true),
     ("speed-up of two times", "# Note\n\nA build took 90 s before and takes 30 s now, a 2x speedup.\n", "# Note\n\nA build took 90 s before and takes 30 s now, a 3x speedup.\n", false),
@@ -40,7 +40,7 @@ const FORMS: &[(&str, &str, &str, bool)] = &[
 ];
 
 #[test]
-fn of_thirty_forms_that_no_rule_was_written_for_thirteen_are_found_and_no_twin_is_reported() {
+fn of_thirty_forms_that_no_rule_was_written_for_fourteen_are_found_and_no_twin_is_reported() {
     let mut hits = 0;
     for (name, wrong, right, is_found) in FORMS {
         let (bad, good) = (audit("a.md", wrong, &[]), audit("a.md", right, &[]));
@@ -48,5 +48,5 @@ fn of_thirty_forms_that_no_rule_was_written_for_thirteen_are_found_and_no_twin_i
         assert_eq!(!bad.findings.is_empty(), *is_found, "{name}: {bad}");
         hits += usize::from(*is_found);
     }
-    assert_eq!((FORMS.len(), hits), (30, 13));
+    assert_eq!((FORMS.len(), hits), (30, 14));
 }

@@ -223,6 +223,7 @@ impl Layout {
         let all = 0..table.columns.len();
         let numeric: Vec<usize> = all.clone().filter(|c| table.is_numeric(*c)).collect();
         let levels = (numeric.len() > 1 && numeric[0] == 0 && is_levels(table)).then_some(0);
+        let levels = levels.or_else(|| repeated_levels(table, &numeric));
         let figures = numeric.iter().filter(|c| Some(**c) != levels);
         let mut columns: Vec<Column> = figures.map(|c| Column::of(table, *c)).collect();
         let is_label = |c: &usize| {
@@ -550,6 +551,32 @@ fn is_levels(table: &Table) -> bool {
         .map(|n| n.value)
         .collect();
     values.len() == table.rows.len() && values.windows(2).all(|two| two[0] < two[1])
+}
+
+/// The first column of numbers, if it contains levels at which the same labels were measured: `Engine`, `Clients`. Only
+/// with it are the labels of a row unique, and each level has the same number of rows.
+fn repeated_levels(table: &Table, numeric: &[usize]) -> Option<usize> {
+    let (&[column, _, ..], n) = (numeric, table.rows.len()) else {
+        return None;
+    };
+    let labels: Vec<usize> = (0..table.columns.len())
+        .filter(|c| !numeric.contains(c) && is_labels(table, *c))
+        .collect();
+    let mut rows: BTreeMap<u64, BTreeSet<Vec<&str>>> = BTreeMap::new();
+    for row in 0..n {
+        let level = table.plain(row, column)?;
+        if !level.unit.is_empty() || level.value < 0.0 || level.half < 0.5 {
+            return None;
+        }
+        let own = labels.iter().map(|c| table.text(row, *c)).collect();
+        let level = rows.entry(level.value as u64).or_default();
+        if !level.insert(own) {
+            return None;
+        }
+    }
+    let cases = rows.values().next()?;
+    let complete = rows.values().all(|own| own == cases);
+    (column <= labels.len() && complete && cases.len() > 1 && rows.len() > 1).then_some(column)
 }
 
 /// Whether a column names the better of the other columns (`Winner`), so that it only repeats them.

@@ -69,7 +69,11 @@ pub(super) fn bound(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let Stated {
         low: limit, high, ..
     } = stated(claim)?;
-    if high.is_some() || claim.than.is_some() || limit.rough {
+    // An objective may be about a metric that the table does not have.
+    let named = facts
+        .across
+        .is_some_and(|across| claim.on(across).next().is_some());
+    if high.is_some() || claim.than.is_some() || limit.rough || claim.objective && !named {
         return None;
     }
     // Rounding may hide on which side of the bound a number lies.
@@ -93,11 +97,7 @@ pub(super) fn bound(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let (n, sure, most) = (field.len(), within.len(), field.len() - outside.len());
     let fits = |k: f64| k >= sure as f64 && k <= most as f64;
     let rows = claim.mentions.iter().any(|m| Some(m.axis) != facts.across);
-    let always = ["stay", "stayed", "remain", "remained", "keep", "kept"];
-    let lasting = claim
-        .words
-        .iter()
-        .any(|word| always.contains(&word.as_str()));
+    let lasting = claim.lasts();
     let holds = match (claim.part, claim.count, claim.many) {
         (Some((k, m)), _, None) => m != n as f64 || fits(k),
         // All of a stated number.
@@ -106,7 +106,7 @@ pub(super) fn bound(claim: &Claim, facts: &Facts<'_>) -> Ruling {
         (None, None, Some(Many::Every | Many::Both)) => outside.is_empty(),
         (None, None, Some(Many::No)) => sure == 0,
         (None, None, Some(Many::Most)) => 2 * most > n,
-        (None, None, None) if lasting || claim.limit.is_some() || n == 1 => outside.is_empty(),
+        (None, None, None) if lasting || claim.has_levels() || n == 1 => outside.is_empty(),
         _ => return None,
     };
     if holds {
@@ -157,12 +157,71 @@ fn exceptions(
     contradicted(format!("it does not hold for {}", rows.join(", ")), &wrong)
 }
 
+/// Judges `TTFT stays between 60 and 140 ms`: no number may lie beyond the ends.
+pub(super) fn enclosed(claim: &Claim, facts: &Facts<'_>) -> Ruling {
+    let Stated { low, high, .. } = stated(claim)?;
+    let high = high.as_ref()?;
+    let field = field(claim, facts, high)?;
+    let all = claim.range || claim.lasts() || claim.many.is_some() || field.len() == 1;
+    let other = claim.many.is_some_and(|many| many != Many::Every);
+    let counted = claim.count.is_none_or(|count| count == field.len() as f64);
+    let plain = !claim.compares() && claim.only.is_none();
+    if !plain || !all || other || !counted || low.rough || high.rough {
+        return None;
+    }
+    let mut outside = field;
+    outside.retain(|fact| {
+        let (value, half) = fact.in_unit_of(high);
+        value + half < low.value - low.half || value - half > high.value + high.half
+    });
+    let Some(first) = outside.first() else {
+        return HOLDS;
+    };
+    contradicted(format!("{} lies beyond the range", first.place.1), &outside)
+}
+
+/// The claim of `TTFT ranges from 69 ms (Kite) to 131 ms (Wren)` with its numbers as one range, and without the labels
+/// of its ends.
+fn ends(claim: &Claim, facts: &Facts<'_>) -> Option<Claim> {
+    let [a, b] = claim.numbers.as_slice() else {
+        return None;
+    };
+    let mut labels = claim
+        .mentions
+        .iter()
+        .filter(|m| Some(m.axis) != facts.across);
+    let (one, other) = (labels.next()?, labels.next()?);
+    let each = a.low.start < one.start && one.start < b.low.start && b.low.start < other.start;
+    let same = a.low.unit == b.low.unit && one.axis == other.axis && one.value != other.value;
+    if !each || !same || labels.next().is_some() || a.high.is_some() || b.high.is_some() {
+        return None;
+    }
+    let (low, high) = if a.low.value <= b.low.value {
+        (a, b)
+    } else {
+        (b, a)
+    };
+    let joined = Stated {
+        high: Some(high.low.clone()),
+        ..low.clone()
+    };
+    Some(Claim {
+        mentions: claim.on(facts.across?).copied().collect(),
+        numbers: vec![joined],
+        ..claim.clone()
+    })
+}
+
 /// Judges `TTFT ranges from 69 to 131 ms`: the ends must be the smallest and the largest number.
 pub(super) fn range(claim: &Claim, facts: &Facts<'_>) -> Ruling {
+    if let Some(joined) = ends(claim, facts) {
+        return range(&joined, facts);
+    }
     let Stated { low, high, .. } = stated(claim)?;
     let high = high.as_ref()?;
     let many = claim.many.is_some_and(|many| many != Many::Every);
-    if claim.compares() || many || claim.count.is_some() || low.rough || high.rough {
+    let plain = !claim.compares() && claim.only.is_none();
+    if !plain || many || claim.count.is_some() || low.rough || high.rough {
         return None;
     }
     let mut field = field(claim, facts, high)?;

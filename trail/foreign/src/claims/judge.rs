@@ -45,6 +45,9 @@ pub(crate) fn judge(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     if let Some((axis, ends)) = claim.span {
         return field::span(claim, facts, axis, ends);
     }
+    if claim.enclosed {
+        return field::enclosed(claim, facts);
+    }
     if claim.range {
         return field::range(claim, facts);
     }
@@ -101,10 +104,13 @@ pub(super) fn select<'a>(
     mentions: &[Mention],
 ) -> Vec<&'a Fact> {
     let within = |fact: &&Fact| {
-        claim.limit.is_none_or(|(axis, most)| {
-            let level = fact.at[axis].and_then(|at| facts.axes[axis].values[at].level);
-            level.is_some_and(|level| level <= most)
-        })
+        let level = |axis: usize| facts.axes[axis].values[fact.at[axis]?].level;
+        claim
+            .limit
+            .is_none_or(|(axis, most)| level(axis).is_some_and(|level| level <= most))
+            && claim
+                .floor
+                .is_none_or(|(axis, least)| level(axis).is_some_and(|level| level >= least))
     };
     let sized = |fact: &&Fact| {
         claim.size.is_none_or(|most| {

@@ -72,13 +72,17 @@ pub(crate) fn sense(word: &str) -> Option<Sense> {
     Some(match word {
         "faster" | "better" | "lead" | "win" | "ahead" | "beat" | "outperform" | "gain"
         | "improve" | "improved" | "won" | "led" | "outperformed" | "improvement" | "quicker"
-        | "fast" => Sense::Relation(Better),
+        | "fast" | "overtake" | "overtook" | "outpace" | "outpaced" | "surpass" | "surpassed" => {
+            Sense::Relation(Better)
+        }
         "slower" | "worse" | "trail" | "behind" | "lose" | "lost" | "regress" | "regressed"
         | "regression" | "trailed" | "slow" => Sense::Relation(Worse),
-        "higher" | "more" | "larger" | "greater" | "bigger" | "longer" | "above" | "exceed" => {
-            Sense::Relation(More)
+        "higher" | "more" | "larger" | "greater" | "bigger" | "longer" | "above" | "exceed"
+        | "raise" | "raised" | "boost" | "boosted" => Sense::Relation(More),
+        "lower" | "less" | "smaller" | "fewer" | "shorter" | "below" | "cut" | "reduce"
+        | "reduced" | "lowered" | "shorten" | "shortened" | "save" | "saved" => {
+            Sense::Relation(Less)
         }
-        "lower" | "less" | "smaller" | "fewer" | "shorter" | "below" => Sense::Relation(Less),
         "change" | "changed" | "differ" | "differed" => Sense::Relation(Changed),
         "fastest" | "best" | "first" | "top" | "quickest" => Sense::Rank(Rank::Best(1)),
         "second" => Sense::Rank(Rank::Best(2)),
@@ -92,7 +96,9 @@ pub(crate) fn sense(word: &str) -> Option<Sense> {
         "most" | "majority" => Sense::Many(Many::Most),
         "minority" => Sense::Many(Many::Few),
         "both" => Sense::Many(Many::Both),
-        "than" | "against" | "versu" | "versus" | "vs" | "over" | "compared" => Sense::Than,
+        "than" | "against" | "versu" | "versus" | "vs" | "over" | "compared" | "relative" => {
+            Sense::Than
+        }
         "peak" | "peaked" | "maximum" => Sense::Peak,
         "under" | "within" => Sense::Below,
         "beyond" => Sense::Above,
@@ -103,7 +109,7 @@ pub(crate) fn sense(word: &str) -> Option<Sense> {
         | "instance" | "accelerator" | "policy" | "format" | "technique" | "framework"
         | "runtime" | "store" | "variant" | "option" | "step" | "doubling" | "replica"
         | "library" | "implementation" | "algorithm" | "codec" | "server" | "length"
-        | "database" | "broker" | "percentile" => Sense::Noun,
+        | "database" | "broker" | "percentile" | "concurrency" => Sense::Noun,
         "range" | "ranged" | "span" | "spanned" | "vary" | "varied" | "lie" | "lay" => Sense::Range,
         "rise" | "rose" | "grow" | "grew" | "increase" | "increased" | "climb" | "climbed" => {
             Sense::Trend(true)
@@ -142,6 +148,27 @@ pub(crate) fn sense(word: &str) -> Option<Sense> {
         | "consistently" | "whole" | "entire" | "total" | "time" | "or" => Sense::Light,
         _ => return None,
     })
+}
+
+/// Whether a verb of relation takes the other side as its object: `A beats B`.
+pub(crate) fn has_object(word: &str) -> bool {
+    matches!(
+        word,
+        "beat"
+            | "outperform"
+            | "outperformed"
+            | "overtake"
+            | "overtook"
+            | "outpace"
+            | "outpaced"
+            | "surpass"
+            | "surpassed"
+            | "exceed"
+            | "trail"
+            | "trailed"
+            | "lead"
+            | "led"
+    )
 }
 
 /// Replaces synonyms by a single word for comparison.

@@ -155,8 +155,8 @@ fn clause_by_clause(clauses: &[&str], facts: &Facts<'_>) -> Ruling {
             break;
         }
         let ruling = judge::judge(&claim, facts);
-        if ruling.is_none() && claim.mentions.is_empty() {
-            // A condition such as `Over four runs, …`.
+        if ruling.is_none() && (claim.mentions.is_empty() || claim.only.is_some()) {
+            // A condition such as `Over four runs, …` or `Except for Kite, …`.
             break;
         }
         // The labels of the clause, except those of columns.

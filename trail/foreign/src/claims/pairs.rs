@@ -43,7 +43,14 @@ fn sides<'a>(claim: &Claim, facts: &'a Facts<'_>) -> Option<Vec<Pair<'a>>> {
         let after = claim.mentions.iter().filter(|m| m.start > than);
         after.min_by_key(|m| m.start)
     });
+    // `Compared with B, A is faster`: the other side comes first.
+    let fronted = claim.than.filter(|than| *than < at).and_then(|than| {
+        let after = claim.mentions.iter().filter(|m| m.start > than);
+        after.min_by_key(|m| m.start).filter(|m| m.start < at)
+    });
+    let other = other.or(fronted);
     let before = claim.mentions.iter().filter(|m| m.start < at);
+    let before = before.filter(|m| fronted.is_none_or(|fronted| fronted != *m));
     let own = before
         .filter(|m| other.is_none_or(|other| other.axis == m.axis))
         .max_by_key(|m| m.start)?;
@@ -118,6 +125,9 @@ pub(super) fn pairs(claim: &Claim, facts: &Facts<'_>) -> Ruling {
         columns.retain(|_, pairs| !pairs.iter().any(zero));
     }
     let several = columns.len() > 1;
+    if several && claim.of_metrics() {
+        return every_metric(claim, columns);
+    }
     let mut first = None;
     for pairs in columns.into_values() {
         let unit = &pairs[0].own.value.unit;
@@ -131,6 +141,33 @@ pub(super) fn pairs(claim: &Claim, facts: &Facts<'_>) -> Ruling {
         first.get_or_insert(verdict);
     }
     first.map(Some)
+}
+
+/// Judges `A beats B on every metric`: in each column that shows whether more is better.
+fn every_metric(claim: &Claim, columns: BTreeMap<Option<usize>, Vec<Pair<'_>>>) -> Ruling {
+    let (relation, _) = claim.relation?;
+    let counted = claim
+        .count
+        .is_none_or(|count| count == columns.len() as f64);
+    let plain = claim.numbers.is_empty() && claim.part.is_none() && claim.bound.is_none();
+    if !matches!(relation, Relation::Better | Relation::Worse) || !counted || !plain {
+        return None;
+    }
+    let mut wrong = Vec::new();
+    for pairs in columns.into_values() {
+        let [pair] = pairs.as_slice() else {
+            return None;
+        };
+        let ahead = pair.ahead(relation, pair.own.more_is_better?);
+        if ahead == Some(false) {
+            wrong.extend([pair.own, pair.other]);
+        }
+    }
+    let [own, other, ..] = wrong.as_slice() else {
+        return HOLDS;
+    };
+    let message = format!("it is {} against {}", own.place.1, other.place.1);
+    contradicted(message, &wrong)
 }
 
 /// Judges a comparison on the pairs of one column.
@@ -162,10 +199,11 @@ fn compared(claim: &Claim, facts: &Facts<'_>, pairs: &[Pair<'_>], several: bool)
     };
     let tied = |pair: &&Pair<'_>| equal(&pair.own.value, &pair.other.value);
     let ties = pairs.iter().filter(tied).count();
+    let every = claim.has_levels().then_some(Many::Every);
     let verdict = |more: bool| -> Option<bool> {
         let (ahead, clear) = ahead(more);
         let most = ahead + ties;
-        Some(match (claim.part, claim.count, claim.many) {
+        Some(match (claim.part, claim.count, claim.many.or(every)) {
             (Some((_, m)), _, _) if m != n as f64 => return None,
             (Some((k, _)), _, _) => k >= clear as f64 && k <= most as f64,
             (None, Some(k), _) => k <= most as f64,
@@ -209,8 +247,28 @@ fn by_so_much(
     directions: &[bool],
 ) -> Ruling {
     // `faster by 30 %`, `30 % faster`; but in `on a larger card 3,100 tok/s` the number is not a difference.
-    let by = |two: &[String]| two[0] == "by" && two[1].starts_with(|c: char| c.is_ascii_digit());
-    let is_claim = claim.words.windows(2).any(by)
+    let rough = [
+        "about",
+        "around",
+        "roughly",
+        "approximately",
+        "nearly",
+        "almost",
+        "some",
+        "only",
+        "just",
+    ];
+    let digit = |word: &String| word.starts_with(|c: char| c.is_ascii_digit());
+    let by = |three: &[String]| {
+        three[0] == "by"
+            && (digit(&three[1]) || rough.contains(&three[1].as_str()) && digit(&three[2]))
+    };
+    let ends_by = claim.words.len() > 1 && {
+        let last = &claim.words[claim.words.len() - 2..];
+        last[0] == "by" && digit(&last[1])
+    };
+    let is_claim = claim.words.windows(3).any(by)
+        || ends_by
         || claim.bound.is_some()
         || claim.relation.is_some_and(|(_, at)| stated.low.start <= at);
     let all = stated.high.is_some() || claim.bound.is_some() || pairs.len() == 1;

@@ -11,6 +11,10 @@ use crate::claims::sentence::{Claim, Mention};
 /// Judges `At c=8 chat is fastest, search second and code slowest`.
 pub(super) fn ranks(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let places = places(claim, facts)?;
+    if let Some(parts) = by_metric(claim, facts, &places) {
+        let rulings: Option<Vec<_>> = parts.iter().map(|part| ranks(part, facts)).collect();
+        return Some(rulings?.into_iter().flatten().next());
+    }
     let axis = places.first()?.0.axis;
     if places.iter().any(|p| p.0.axis != axis)
         || claim.on(axis).count() != places.len()
@@ -57,13 +61,43 @@ pub(super) fn ranks(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     contradicted(format!("the order is {}", named.join(", ")), &order)
 }
 
+/// The parts of `A has the highest throughput and the lowest latency`: a rank of one label for each of several metrics,
+/// which follow their ranks.
+fn by_metric(claim: &Claim, facts: &Facts<'_>, places: &[(Mention, Rank)]) -> Option<Vec<Claim>> {
+    let across = facts.across?;
+    let mut metrics: Vec<Mention> = claim.on(across).copied().collect();
+    metrics.sort_by_key(|m| m.start);
+    let one = places.iter().all(|(label, _)| *label == places[0].0);
+    if places.len() < 2 || !one || metrics.len() != places.len() {
+        return None;
+    }
+    let ends = claim.ranks.iter().skip(1).map(|rank| rank.1);
+    let ends = ends.chain([usize::MAX]);
+    let parts = claim.ranks.iter().zip(&metrics).zip(ends);
+    let part = |((rank, metric), end): ((&(Rank, usize), &Mention), usize)| {
+        let mut mentions = claim.except(Some(across));
+        mentions.push(*metric);
+        (rank.1 < metric.start && metric.start < end).then(|| Claim {
+            mentions,
+            ranks: vec![*rank],
+            ..claim.clone()
+        })
+    };
+    parts.map(part).collect()
+}
+
 /// The label of each rank: the last label before it that is not a metric.
 fn places(claim: &Claim, facts: &Facts<'_>) -> Option<Vec<(Mention, Rank)>> {
     let metrics = facts.across.filter(|across| {
         let n = facts.axes[*across].values.len();
         (1..n).any(|value| facts.unit_of(*across, value) != facts.unit_of(*across, 0))
     });
-    let rows = claim.except(metrics);
+    let mut rows = claim.except(metrics);
+    // `At 8 clients the highest rate is that of Kite`: the level is where Kite is compared.
+    let level = |m: &Mention| facts.axes[m.axis].values[m.value].level.is_some();
+    if !rows.iter().all(level) {
+        rows.retain(|m| !level(m));
+    }
     // `The lowest latency belongs to Kite`: the label follows.
     let first = claim.ranks.first()?.1;
     let after = !rows.is_empty() && rows.iter().all(|m| m.start > first);

@@ -1,10 +1,12 @@
 //! Parses a sentence as a claim on one table: every word of it, or nothing.
 
 mod levels;
+mod phrases;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::claims::facts::{Facts, Value};
+use crate::claims::lexicon;
 use crate::claims::lexicon::{Many, Rank, Relation, Sense, canonical, is_statistic, sense};
 use crate::number::{Quantity, measure, quantities, range_at};
 use crate::words::{Word, words};
@@ -28,6 +30,10 @@ pub(crate) struct Stated {
 
 /// A sentence in terms of a table.
 #[derive(Debug, Clone, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a form that the sentence has or lacks"
+)]
 pub(crate) struct Claim {
     pub(crate) mentions: Vec<Mention>,
     pub(crate) numbers: Vec<Stated>,
@@ -48,10 +54,16 @@ pub(crate) struct Claim {
     pub(crate) size: Option<f64>,
     /// Restricts an axis to levels up to this one.
     pub(crate) limit: Option<(usize, f64)>,
+    /// Restricts an axis to levels from this one on.
+    pub(crate) floor: Option<(usize, f64)>,
     /// A span from one level of an axis to another.
     pub(crate) span: Option<(usize, [usize; 2])>,
     /// Whether the numbers give a range.
     pub(crate) range: bool,
+    /// Whether the numbers enclose all others: `between 1 and 2 s`.
+    pub(crate) enclosed: bool,
+    /// Whether the number is an objective that a system meets or misses.
+    pub(crate) objective: bool,
     /// Whether numbers rise (`true`) or fall.
     pub(crate) trend: Option<bool>,
     pub(crate) steady: bool,
@@ -73,6 +85,25 @@ impl Claim {
     pub(crate) fn except(&self, axis: Option<usize>) -> Vec<Mention> {
         let other = |m: &&Mention| Some(m.axis) != axis;
         self.mentions.iter().filter(other).copied().collect()
+    }
+
+    /// Whether it holds all the time: `stays below`.
+    pub(crate) fn lasts(&self) -> bool {
+        let always = ["stay", "stayed", "remain", "remained", "keep", "kept"];
+        self.words
+            .iter()
+            .any(|word| always.contains(&word.as_str()))
+    }
+
+    /// Whether it is about all metrics: `on every metric`.
+    pub(crate) fn of_metrics(&self) -> bool {
+        let metric = |word: &String| matches!(word.as_str(), "metric" | "column");
+        self.many == Some(Many::Every) && self.words.iter().any(metric)
+    }
+
+    /// Whether it is about all levels up to one, or from one on.
+    pub(crate) fn has_levels(&self) -> bool {
+        self.limit.is_some() || self.floor.is_some()
     }
 
     /// Whether it compares sides, counts rows or gives a bound.
@@ -109,11 +140,14 @@ pub(crate) fn understand(text: &str, facts: &Facts<'_>, before: &[Mention]) -> O
         // A program option with its value is a setting.
         return None;
     }
+    let mut numbers = quantities(text);
+    numbers.extend(phrases::spelled(&words));
+    numbers.sort_by_key(|number| number.start);
     let mut reader = Reader {
         text,
         facts,
         words,
-        numbers: quantities(text),
+        numbers,
         claim: Claim::default(),
         hints: Vec::new(),
     };
@@ -155,10 +189,14 @@ impl Reader<'_> {
         }
         if let Some(taken) = self
             .until(at)
+            .or_else(|| self.since(at))
             .or_else(|| self.span(at))
+            .or_else(|| self.levels(at))
             .or_else(|| self.level(at))
             .or_else(|| self.mention(at))
             .or_else(|| self.times(at))
+            .or_else(|| self.multiplied(at))
+            .or_else(|| self.objective(at))
             .or_else(|| self.part(at))
             .or_else(|| self.number(at))
             .or_else(|| self.unit(at))
@@ -174,6 +212,19 @@ impl Reader<'_> {
         {
             self.claim.size = Some(size);
             return Some(3);
+        }
+        // `SGLang's`
+        if word == "s" && self.text[..start].ends_with(['\'', '’']) {
+            return Some(1);
+        }
+        // `on almost every host`, `used to be`
+        let hedge = matches!(word.as_str(), "almost" | "nearly") && !self.is_size(at + 1);
+        if hedge || word == "used" && self.word(at + 1) == "to" {
+            return None;
+        }
+        if word == "between" && self.is_number(at + 1) {
+            self.claim.enclosed = true;
+            return Some(1);
         }
         let except = match (word.as_str(), self.word(at + 1)) {
             ("only", _) => 1,
@@ -221,7 +272,14 @@ impl Reader<'_> {
                     return None;
                 }
                 self.claim.relation = Some((relation, start));
+                // `A beats B`: the other side follows the verb.
+                let at = self.words.iter().position(|word| word.start == start)?;
+                if lexicon::has_object(word) && self.claim.than.is_none() && self.side_at(at + 1) {
+                    self.claim.than = Some(self.words[at].end);
+                }
             }
+            // `Kite has its highest rate at 8 clients`: the best of its own.
+            Some(Sense::Rank(_)) if self.is_own(start) => return None,
             Some(Sense::Rank(rank)) => self.claim.ranks.push((rank, start)),
             Some(Sense::Many(many)) => {
                 if self.claim.many.is_some_and(|other| other != many) {
@@ -233,6 +291,8 @@ impl Reader<'_> {
                     self.claim.many = Some(many);
                 }
             }
+            // `over the whole sweep`
+            Some(Sense::Than) if word == "over" && !self.sided(start) => {}
             Some(Sense::Than) => self.claim.than = Some(start),
             Some(Sense::Peak) => {
                 let preceding = self.text[..start].trim_end();
@@ -250,19 +310,6 @@ impl Reader<'_> {
             None => return None,
         }
         Some(1)
-    }
-
-    /// Whether a comparative only names another thing: `on the smaller model`.
-    fn attributive(&self, start: usize) -> bool {
-        let at = self
-            .words
-            .iter()
-            .position(|word| word.start == start)
-            .unwrap_or(0);
-        let back = |n: usize| at.checked_sub(n).map_or("", |at| self.word(at));
-        matches!(back(1), "the" | "a" | "an" | "our")
-            && matches!(back(2), "on" | "at" | "for" | "with" | "in" | "under")
-            && sense(self.word(at + 1)) == Some(Sense::Noun)
     }
 
     /// Takes a count, which a noun for rows must follow.
@@ -411,11 +458,20 @@ impl Reader<'_> {
 
     /// Whether a label of a row begins at a word, perhaps after an article.
     fn label_at(&self, at: usize) -> bool {
+        self.named_at(at, false)
+    }
+
+    /// Whether a label that can be a side of a comparison begins at a word: of a row, or of a column of the only metric.
+    fn side_at(&self, at: usize) -> bool {
+        self.named_at(at, !self.facts.mixed)
+    }
+
+    fn named_at(&self, at: usize, columns: bool) -> bool {
         let at = at + usize::from(self.word(at) == "the");
         let mut axes = self.facts.axes.iter().enumerate();
         axes.any(|(axis, places)| {
             let mut values = places.values.iter();
-            Some(axis) != self.facts.across
+            (columns || Some(axis) != self.facts.across)
                 && values.any(|value| !value.words.is_empty() && self.is_at(at, &value.words))
         })
     }

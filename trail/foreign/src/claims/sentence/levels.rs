@@ -1,7 +1,7 @@
 //! Levels, spans of levels and factors in a sentence.
 
 use super::{Mention, Reader, Stated};
-use crate::claims::lexicon::Relation;
+use crate::claims::lexicon::{Many, Relation};
 use crate::number::Quantity;
 
 impl Reader<'_> {
@@ -29,8 +29,16 @@ impl Reader<'_> {
 
     /// Parses `64 clients`, if the table has a level 64 of clients.
     pub(super) fn level(&mut self, at: usize) -> Option<usize> {
-        let ((axis, value), _, taken) = self.level_at(at)?;
-        // `4 clients` may also be a count of rows.
+        let ((axis, value), level, taken) = self.level_at(at)?;
+        // `the five runs` are all of them.
+        let before = at.checked_sub(1).map_or("", |at| self.word(at));
+        let all = matches!(
+            before,
+            "the" | "all" | "these" | "those" | "of" | "our" | "both"
+        );
+        if all && level == self.facts.axes[axis].values.len() as f64 {
+            return None;
+        }
         let start = self.words[at].start;
         self.claim.mentions.push(Mention { axis, value, start });
         Some(taken)
@@ -48,6 +56,73 @@ impl Reader<'_> {
         let ((axis, _), level, taken) = self.level_at(at + 2).or_else(named)?;
         self.claim.limit = Some((axis, level));
         Some(taken + 2)
+    }
+
+    /// Parses `at 32 and 128 clients`: the claim is about each of the levels.
+    pub(super) fn levels(&mut self, at: usize) -> Option<usize> {
+        let mut ends = vec![at];
+        while matches!(self.word(ends[ends.len() - 1] + 1), "and" | "or")
+            || ends.len() == 1 && self.is_number(at + 1)
+        {
+            let last = ends[ends.len() - 1];
+            ends.push(last + 1 + usize::from(!self.is_number(last + 1)));
+        }
+        let last = ends.pop().filter(|_| !ends.is_empty())?;
+        let ((axis, value), _, taken) = self.level_at(last)?;
+        if self.claim.many.is_some() || at.checked_sub(1).is_none_or(|at| self.word(at) != "at") {
+            return None;
+        }
+        let start = self.words[at].start;
+        let mut mentions = vec![Mention { axis, value, start }];
+        for at in ends {
+            let level: f64 = self.word(at).parse().ok()?;
+            let mut values = self.facts.axes[axis].values.iter();
+            let value = values.position(|value| value.level == Some(level))?;
+            mentions.push(Mention { axis, value, start });
+        }
+        self.claim.mentions.extend(mentions);
+        self.claim.many = Some(Many::Every);
+        Some(last + taken - at)
+    }
+
+    /// Parses `from 32 clients on`, `beyond 16 clients`, `at 32 clients and above`, `below 32 clients`.
+    pub(super) fn since(&mut self, at: usize) -> Option<usize> {
+        let (strict, below) = match self.word(at) {
+            "from" | "at" => (false, false),
+            "beyond" | "above" | "past" => (true, false),
+            "below" | "under" => (true, true),
+            _ => return None,
+        };
+        let ((axis, _), level, taken) = self.level_at(at + 1)?;
+        let next = at + 1 + taken;
+        let more =
+            |at: usize| matches!(self.word(at), "above" | "beyond" | "more" | "higher" | "up");
+        let behind = match self.word(at) {
+            "from" if matches!(self.word(next), "on" | "onward" | "onwards" | "upwards") => 1,
+            "at" if matches!(self.word(next), "and" | "or") && more(next + 1) => 2,
+            "from" | "at" => return None,
+            _ => 0,
+        };
+        let levels = self.facts.axes[axis]
+            .values
+            .iter()
+            .filter_map(|value| value.level);
+        let fits = |other: &f64| match (strict, below) {
+            (false, _) => *other >= level,
+            (true, false) => *other > level,
+            (true, true) => *other < level,
+        };
+        let levels = levels.filter(fits);
+        let (end, open) = if below {
+            (levels.max_by(f64::total_cmp)?, &mut self.claim.limit)
+        } else {
+            (levels.min_by(f64::total_cmp)?, &mut self.claim.floor)
+        };
+        if open.is_some() {
+            return None;
+        }
+        *open = Some((axis, end));
+        Some(next + behind - at)
     }
 
     /// Parses `from 32 to 64 clients`, `between 4k and 32k`.
@@ -90,12 +165,7 @@ impl Reader<'_> {
             }
             next += 1;
         }
-        if !matches!(self.word(next), "the" | "that" | "as" | "those") {
-            return None;
-        }
-        let than = (next..self.words.len())
-            .rev()
-            .find(|i| matches!(self.word(*i), "of" | "as"))?;
+        let (behind, than) = self.other_side(next)?;
         let low = Quantity {
             unit: "x".to_owned(),
             ..number.clone()
@@ -106,7 +176,7 @@ impl Reader<'_> {
             aside: false,
         });
         self.claim.relation = Some((Relation::Changed, start));
-        self.claim.than = Some(self.words[than].start);
-        Some(next - at)
+        self.claim.than = Some(than);
+        Some(next + behind - at)
     }
 }

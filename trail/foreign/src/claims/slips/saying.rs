@@ -111,6 +111,13 @@ impl<'a> Saying<'a> {
         let (start, end) = self.half(number, facts, mentions);
         let narrowed = (start, end) != self.clause(number);
         let behind = self.bracketed(number, mentions);
+        // `2.6 times as fast and 2.8 times the power`: the column behind the other number is not that of the first.
+        let next = self.numbers.iter().find(|n| n.start >= number.end);
+        let taken = |m: &&Mention| {
+            let joint = |n: &Quantity| self.text[number.end..n.start].contains(" and ");
+            Some(m.axis) == facts.across && next.is_some_and(|n| m.start > n.start && joint(n))
+        };
+        let mentions: Vec<Mention> = mentions.iter().filter(|m| !taken(m)).copied().collect();
         let inside = |m: &&Mention| match behind {
             Some(behind) if behind.axis == m.axis => *m == behind,
             _ => (start..end).contains(&m.start),
