@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
 use artifacts::counted;
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::exit::Stop;
 
@@ -72,11 +72,25 @@ pub(crate) fn on_a_large_stack(main: fn() -> ExitCode) -> ExitCode {
 /// The open files that every command may need: the store, its index, one file for each thread that works.
 const FILES: u64 = 32;
 
-/// Fails if this process may open too few files for any command.
+/// The open files that this process may open if the system lets it: enough for any load. Programs that it starts inherit the
+/// limit, and some take a time in proportion to it.
+const MOST_FILES: u64 = 65_536;
+
+/// Raises the limit on open files as far as this process may, and fails if it is then too low for any command. Most systems
+/// begin with 1,024, and each connection of a load takes one.
 ///
 /// # Errors
 /// If the limit is below what every command may need.
 pub(crate) fn files() -> Result<(), Stop> {
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.unwrap_or(MOST_FILES).min(MOST_FILES);
+    if limit.current.is_some_and(|current| current < most) {
+        let raised = Rlimit {
+            current: Some(most),
+            ..limit
+        };
+        let _stays = setrlimit(Resource::Nofile, raised);
+    }
     match getrlimit(Resource::Nofile).current {
         Some(limit) if limit < FILES => Err(Stop::machine(format!(
             "this process may open {limit} files (`ulimit -n`), and needs {FILES}"

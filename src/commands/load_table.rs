@@ -328,7 +328,7 @@ fn within_bounds(summary: &Summary, slo: &Slo, unsent: u64) -> [Vec<String>; 2] 
         row(
             "Within bounds",
             number(summary.slo_pass_rate.map(|r| r * 100.0), 1),
-            &match cancelled(summary) {
+            &match summary.left_out() {
                 0 => format!("% of all requests{with}"),
                 left_out => format!("% of all requests except the {left_out} cancelled{with}"),
             },
@@ -464,7 +464,7 @@ pub(super) fn json_of(
         "slo_requests_unsent": (*slo != Slo::default()).then_some(result.cell.unsent_requests),
         "goodput_per_s": summary.goodput,
         "slo_pass_rate": summary.slo_pass_rate,
-        "slo_requests_left_out": (*slo != Slo::default()).then(|| cancelled(summary)),
+        "slo_requests_left_out": (*slo != Slo::default()).then(|| summary.left_out()),
         "schema_valid_rate": summary.schema_valid_rate,
         "client_cpu_s": result.cell.client_cpu_ns.map(|ns| ns as f64 / 1e9),
         "observations": result.observations,

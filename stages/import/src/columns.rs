@@ -15,8 +15,8 @@ mod values;
 pub(crate) use declared::{add_units, problems};
 
 use checks::{
-    aggregates, foreign, no_rows, of_tool, refused_yet_ok, stamped_at_the_end, uncertain_end,
-    unlisted_status,
+    aggregates, all_in_error, foreign, no_rows, of_tool, refused_yet_ok, several_metrics,
+    stamped_at_the_end, statistics, uncertain_end, unlisted_status,
 };
 use together::{columns_hint, several, together};
 use values::{
@@ -158,6 +158,8 @@ pub(crate) fn read(import: &Import, format: Format, bytes: &[u8]) -> Result<Impo
             uncertain_end(format, bytes, &sheet),
             unlisted_status(import, &sheet),
             stamped_at_the_end(import, &sheet),
+            several_metrics(&sheet, &rows),
+            statistics(import),
         ]
         .into_iter()
         .flatten()
@@ -186,6 +188,9 @@ pub(crate) fn read(import: &Import, format: Format, bytes: &[u8]) -> Result<Impo
             .push(read.map_err(|first| together(first, &map, &rows))?);
     }
     imported.warnings.extend(refused_yet_ok(&imported.requests));
+    imported
+        .warnings
+        .extend(all_in_error(import, &imported.requests));
     for (name, source) in &import.columns {
         let unit = source
             .unit
@@ -422,7 +427,12 @@ impl<'a> Map<'a> {
     /// Returns status and error. If `status` is mapped, it decides; otherwise, the presence of an
     /// error does.
     fn status(&self, row: usize) -> Result<(RequestStatus, Option<String>), ImportError> {
-        let error = self.text("error", row)?;
+        let error = match self.field("error", row).0 {
+            // As JSON and Parquet write that there is none.
+            Field::Bool(false) => None,
+            Field::Text(text) if text.trim().is_empty() => None,
+            _ => self.text("error", row)?,
+        };
         let Some(source) = self.import.columns.get("status") else {
             return Ok(match error {
                 None => (RequestStatus::Ok, None),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::random::Stream;
 use crate::span::TimeSpan;
-use crate::trace::{Replay, read_trace};
+use crate::trace::{Replay, read_trace, times};
 use pipeline::sources::NamedFiles;
 
 /// How requests arrive.
@@ -425,7 +425,8 @@ impl Arrival {
                 ));
             }
             let at = |seconds: f64| (seconds / speed * 1e9).round() as u64;
-            return Ok(Some(rows[..count].iter().map(|row| at(row.at_s)).collect()));
+            let times = times(&rows[..count])?;
+            return Ok(Some(times.into_iter().map(at).collect()));
         }
         Ok(self.drawn(count, stream))
     }

@@ -6,6 +6,8 @@ use std::path::Path;
 use pipeline::sources::instead;
 use serde_json::{Deserializer, Value, json};
 
+use crate::trace::INPUT_TOKENS;
+
 /// How much of a file is examined to recognize its format, in bytes. The first entry may be a long conversation.
 const LOOK: u64 = 4 << 20;
 
@@ -94,7 +96,7 @@ fn prompts_of(file: &str) -> Result<Value, (String, String)> {
                         Ok(pack())
                     }
                     () if has(&["prompt"]) => Ok(dataset()),
-                    () if has(&LENGTHS) && listed.is_none() => Ok(trace()),
+                    () if LENGTHS.iter().any(|names| has(names)) && listed.is_none() => Ok(trace()),
                     () => {
                         let keys = entry.keys().map(|key| format!("`{key}`"));
                         Err(lacks("its first entry", &keys.collect::<Vec<_>>()))
@@ -119,7 +121,10 @@ fn csv(text: &str) -> Result<bool, (String, String)> {
             .collect()
     };
     let prompts = |names: &[String]| names.iter().any(|name| name == "prompt");
-    let lengths = |names: &[String]| names.iter().any(|name| LENGTHS.contains(&name.as_str()));
+    let lengths = |names: &[String]| {
+        let mut lengths = LENGTHS.iter().copied().flatten();
+        lengths.any(|length| names.iter().any(|name| name.eq_ignore_ascii_case(length)))
+    };
     let header = names(',');
     if prompts(&header) || lengths(&header) {
         return Ok(prompts(&header));
@@ -195,7 +200,7 @@ pub(crate) fn other_kind(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
 pub(crate) const TALKS: [&str; 3] = ["conversations", "conversation", "messages"];
 
 /// Names for the lengths of prompts in traces.
-const LENGTHS: [&str; 3] = ["input_length", "input_tokens", "input_words"];
+const LENGTHS: [&[&str]; 2] = [&INPUT_TOKENS, &["input_words"]];
 
 #[cfg(test)]
 mod tests {

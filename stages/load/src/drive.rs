@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use contract::{Chunk, Phase, Request};
 use pipeline::stage::Control;
+use rustix::io::Errno;
 use serde_json::Value;
 
 use crate::arrival::Arrival;
@@ -289,13 +290,23 @@ fn on_threads(
         let ((), samples) = while_sampling(companions, interval, epoch, |_| {
             watching.until_done(&receiver);
         });
-        let measured = joined(measuring.join())
-            .map_err(|e| LoadError::new(format!("the measuring thread cannot run: {e}")))?;
+        let measured = joined(measuring.join()).map_err(|e| LoadError::new(cannot_run(&e)))?;
         rendering
             .map_or(Ok(()), |rendering| joined(rendering.join()))
             .map_err(|e| unread(&e))?;
         Ok((measured, samples))
     })
+}
+
+/// Returns why the measuring thread cannot run, with the remedy if it may open too few files.
+fn cannot_run(error: &io::Error) -> String {
+    let remedy = match Errno::from_io_error(error) {
+        Some(Errno::MFILE) => {
+            "; each connection takes an open file: raise the limit (`ulimit -n`), or send fewer requests at once"
+        }
+        _ => "",
+    };
+    format!("the measuring thread cannot run: {error}{remedy}")
 }
 
 /// The warnings and observations of a load.

@@ -375,6 +375,10 @@ fn judge(attempt: &Attempt, answer: &Answer) -> (RequestStatus, Option<String>) 
             "the connection closed before the answer was complete".into(),
         ),
         End::Reset(error) => with(S::ConnectionReset, error.clone()),
+        End::NoConnection(error) => with(
+            S::ConnectionReset,
+            format!("this client could not open a connection: {error}"),
+        ),
         End::Timeout(which) => with(S::Timeout, format!("{which} timeout")),
         End::GivenUp(after) => with(
             S::Cancelled,

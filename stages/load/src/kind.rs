@@ -59,7 +59,7 @@ impl StageKind for Load {
     }
 
     fn semantic_version(&self) -> u32 {
-        14
+        15
     }
 
     /// The model of a server and the rules of a search change more often than the load generator, which measures the
@@ -68,8 +68,8 @@ impl StageKind for Load {
         match (&parameters["search"], &parameters["simulate"]) {
             (Json::Null, Json::Null) => self.semantic_version(),
             (Json::Null, _) => 13,
-            (_, Json::Null) => 16,
-            (_, _) => 15,
+            (_, Json::Null) => 17,
+            (_, _) => 16,
         }
     }
 

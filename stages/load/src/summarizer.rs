@@ -9,7 +9,7 @@ use contract::{Chunk, Phase, Request, RequestStatus};
 
 use crate::sample::Sample;
 use crate::summary::{
-    Arrivals, Slo, Summary, e2e, e2e_beyond_server, ms, tpot, ttft, ttft_beyond_server,
+    Arrivals, Slo, Summary, e2e, e2e_beyond_server, left_out, ms, tpot, ttft, ttft_beyond_server,
 };
 
 /// Receives the rows of a run and returns its [`Summary`].
@@ -22,6 +22,8 @@ pub struct Summarizer {
     output_tokens: Option<i64>,
     prompt_tokens: Option<i64>,
     good: u64,
+    broken_session: Option<i64>,
+    lost_turns: u64,
     structured: u64,
     valid: u64,
     ttft: Sample,
@@ -54,6 +56,8 @@ impl Summarizer {
             output_tokens: Some(0),
             prompt_tokens: Some(0),
             good: 0,
+            broken_session: None,
+            lost_turns: 0,
             structured: 0,
             valid: 0,
             ttft: sample(),
@@ -96,6 +100,7 @@ impl Summarizer {
             return Ok(());
         }
         *self.statuses.entry(row.status).or_default() += 1;
+        self.follow_session(row);
         self.any_client |= row.client_id.is_some();
         let put =
             |sample: &mut Sample, value: Option<f64>| value.map_or(Ok(()), |v| sample.push(v));
@@ -138,6 +143,19 @@ impl Summarizer {
             .try_for_each(|pair| put(&mut self.icl, ms(Some(pair[0].at_ns), Some(pair[1].at_ns))))
     }
 
+    /// Counts a turn that was not sent because an earlier one failed. After a turn that its user cut off, the session just ends.
+    fn follow_session(&mut self, row: &Request) {
+        use RequestStatus::{Cancelled, InvalidOutput, Ok};
+        match row.status {
+            Cancelled if row.sent_ns.is_none() => {
+                let is_lost = row.session_id.is_some() && row.session_id == self.broken_session;
+                self.lost_turns += u64::from(is_lost);
+            }
+            Ok | InvalidOutput | Cancelled => self.broken_session = None,
+            _ => self.broken_session = row.session_id,
+        }
+    }
+
     /// Returns the table.
     ///
     /// # Errors
@@ -165,10 +183,10 @@ impl Summarizer {
         };
         let both = self.output_tokens.zip(self.prompt_tokens);
         let bounded = self.slo.any();
-        // A request that the user cut off says nothing about the bounds.
-        let cancelled = self.statuses.get(&RequestStatus::Cancelled);
-        let judged = self.statuses.values().sum::<u64>() - cancelled.copied().unwrap_or(0);
+        let all: u64 = self.statuses.values().sum();
+        let judged = all - left_out(&self.statuses, self.lost_turns);
         Ok(Summary {
+            lost_turns: self.lost_turns,
             window_s,
             request_throughput: rate(ok),
             output_throughput: self.output_tokens.and_then(|n| rate(n as f64)),
@@ -427,6 +445,51 @@ mod tests {
         // Requests that were due and never sent count against them.
         assert_eq!(summary.with_unsent(6).slo_pass_rate, Some(0.125));
         assert_eq!(of(&rows[2..], &[], &slo).slo_pass_rate, None);
+    }
+
+    #[test]
+    fn turns_after_a_failed_one_count_against_the_bounds() {
+        use RequestStatus::{Cancelled, HttpError, InvalidOutput, Ok};
+        let turn = |id: i64, session: i64, status, sent_ns: Option<i64>| Request {
+            session_id: Some(session),
+            sent_ns,
+            status,
+            first_token_ns: sent_ns.map(|sent| sent + 1_000_000),
+            last_token_ns: sent_ns.map(|sent| sent + 2_000_000),
+            done_ns: sent_ns.map(|sent| sent + 2_000_000),
+            ..row(id)
+        };
+        let slo = Slo {
+            ttft_ms: Some(5.0),
+            ..Slo::default()
+        };
+        let session = |first: i64, statuses: [RequestStatus; 3]| {
+            let turns = (first..).zip(statuses);
+            turns.map(move |(id, status)| {
+                let is_sent = id == first || status != Cancelled;
+                turn(id, first, status, is_sent.then_some(id))
+            })
+        };
+        let share = |sessions: &[[RequestStatus; 3]]| {
+            let rows: Vec<Request> = sessions
+                .iter()
+                .zip((0..).step_by(3))
+                .flat_map(|(statuses, first)| session(first, *statuses))
+                .collect();
+            let summary = of(&rows, &[], &slo);
+            (
+                summary.slo_pass_rate,
+                summary.lost_turns,
+                summary.left_out(),
+            )
+        };
+        let lost = [HttpError, Cancelled, Cancelled];
+        assert_eq!(share(&[[Ok; 3], lost]), (Some(0.5), 2, 0));
+        // The turns of a session that its user cut off say nothing about the bounds.
+        assert_eq!(share(&[[Ok; 3], [Cancelled; 3]]), (Some(1.0), 0, 3));
+        assert_eq!(share(&[lost, [Cancelled; 3]]), (Some(0.0), 2, 3));
+        // A session goes on after an answer that violates its schema.
+        assert_eq!(share(&[[InvalidOutput, Ok, Ok]]), (Some(2.0 / 3.0), 0, 0));
     }
 
     #[test]

@@ -76,6 +76,8 @@ pub struct Slo {
 pub struct Summary {
     /// Measured requests by status, superseded attempts left out.
     pub statuses: BTreeMap<RequestStatus, u64>,
+    /// Turns of sessions that could not be sent because an earlier turn failed. They have the status cancelled.
+    pub lost_turns: u64,
     /// First `sent_ns` to last `done_ns` of measured requests, s.
     pub window_s: Option<f64>,
     /// Answered requests per second.
@@ -114,8 +116,8 @@ pub struct Summary {
     pub e2e_beyond_server: Option<Distribution>,
     /// Requests per second that meet every bound; `None` without bounds.
     pub goodput: Option<f64>,
-    /// Share of all measured requests that meet every bound; requests that failed, or were due and never sent, meet none.
-    /// `None` without bounds.
+    /// Share of all measured requests that meet every bound; requests that failed, the turns after them, and requests that
+    /// were due and never sent meet none. `None` without bounds.
     pub slo_pass_rate: Option<f64>,
 }
 
@@ -241,12 +243,22 @@ impl Slo {
     }
 }
 
+/// Returns the number of requests that the user cut off. They say nothing about bounds.
+pub(crate) fn left_out(statuses: &BTreeMap<RequestStatus, u64>, lost_turns: u64) -> u64 {
+    let cancelled = statuses.get(&RequestStatus::Cancelled).copied();
+    cancelled.unwrap_or(0) - lost_turns
+}
+
 impl Summary {
+    /// Returns the number of requests that do not enter the share within bounds, because the user cut them off.
+    pub fn left_out(&self) -> u64 {
+        left_out(&self.statuses, self.lost_turns)
+    }
+
     /// Counts requests that were due and never sent: they met no bound.
     #[must_use]
     pub fn with_unsent(mut self, unsent: u64) -> Self {
-        let cancelled = self.statuses.get(&RequestStatus::Cancelled);
-        let judged = self.statuses.values().sum::<u64>() - cancelled.copied().unwrap_or(0);
+        let judged = self.statuses.values().sum::<u64>() - self.left_out();
         let share = judged as f64 / (judged + unsent).max(1) as f64;
         self.slo_pass_rate = self.slo_pass_rate.map(|rate| rate * share);
         self

@@ -1,10 +1,14 @@
 //! Recorded traffic: when requests came and how long they were, from a JSON Lines or CSV file.
 //!
-//! A row has a time (`timestamp_s`, or `timestamp_ms`, or `timestamp` in ms as in Mooncake's traces), and may have a
-//! prompt length (`input_words`, or `input_tokens` or `input_length` in tokens) and an output length (`output_tokens`
-//! or `output_length`). Other columns are ignored.
+//! A row has a time (`timestamp_s`, or `timestamp_ms`, or `timestamp` in ms as in Mooncake's traces, or as a date), and may
+//! have a prompt length (`input_words`, or `input_tokens` or `input_length` in tokens) and an output length (`output_tokens`
+//! or `output_length`). The names of the traces of Azure and of BurstGPT are read, too. Other columns are ignored. Only
+//! arrivals need times.
 
 use artifacts::json::Distinct;
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -68,8 +72,8 @@ fn words_per_token() -> f64 {
 /// One recorded request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Recorded {
-    /// Seconds since the first request.
-    pub(crate) at_s: f64,
+    /// Seconds since the first request; `None` in all rows of a file without times.
+    pub(crate) at_s: Option<f64>,
     pub(crate) words: Option<f64>,
     pub(crate) input_tokens: Option<f64>,
     pub(crate) output_tokens: Option<u32>,
@@ -117,13 +121,39 @@ pub(crate) fn rows_of(file: &str, bytes: Vec<u8>) -> Result<Vec<Recorded>, Strin
     }
 }
 
+/// Names for the prompt's length in tokens; the last two are those of Azure and of BurstGPT.
+pub(crate) const INPUT_TOKENS: [&str; 4] = [
+    "input_tokens",
+    "input_length",
+    "ContextTokens",
+    "Request tokens",
+];
+/// Names for the answer's length, in the same order.
+const OUTPUT_TOKENS: [&str; 4] = [
+    "output_tokens",
+    "output_length",
+    "GeneratedTokens",
+    "Response tokens",
+];
+
+/// Returns when each of the first requests came, in seconds since the first.
+///
+/// # Errors
+/// If the trace has no times.
+pub(crate) fn times(rows: &[Recorded]) -> Result<Vec<f64>, String> {
+    let times: Option<Vec<f64>> = rows.iter().map(|row| row.at_s).collect();
+    times.ok_or_else(|| {
+        "the trace has no times; name them `timestamp_s`, `timestamp_ms` or `timestamp`".to_owned()
+    })
+}
+
 /// The arrivals per second of a trace above which its times may be seconds that are read as milliseconds.
 const MANY_PER_SECOND: f64 = 100.0;
 
 /// Returns the doubt about times whose unit nobody says, and that are very dense if they are milliseconds.
 pub(crate) fn doubt_on_unit(replay: &Replay, files: &NamedFiles) -> Option<String> {
     let (rows, _) = read_trace(&replay.file, replay.digest.as_deref(), files).ok()?;
-    let span_s = rows.last()?.at_s;
+    let span_s = rows.last()?.at_s?;
     let is_dense = (rows.len() - 1) as f64 > MANY_PER_SECOND * span_s;
     let is_open = rows.len() > 1 && span_s > 0.0 && !rows[0].says_unit;
     (is_open && is_dense).then(|| {
@@ -166,7 +196,11 @@ fn parse(text: &str) -> Result<Vec<Recorded>, (usize, String)> {
         };
         let mut row = recorded(&object).map_err(|e| (number, e))?;
         let first = *first_s.get_or_insert(row.at_s);
-        row.at_s -= first;
+        row.at_s = row.at_s.zip(first).map(|(at, first)| at - first);
+        if row.at_s.is_some() != first.is_some() {
+            let wrong = "a row has a time named `timestamp_s`, `timestamp_ms` or `timestamp`, and another has none";
+            return Err((number, wrong.to_owned()));
+        }
         if rows.last().is_some_and(|before| row.at_s < before.at_s) {
             return Err((
                 number,
@@ -221,14 +255,21 @@ fn recorded(object: &Map<String, Value>) -> Result<Recorded, String> {
         value => Ok(value),
     };
     let milliseconds = |name: &str| Ok::<_, String>(number(&[name])?.map(|ms| ms / 1000.0));
-    let said = match number(&["timestamp_s"])? {
+    let mut said = match number(&["timestamp_s"])? {
         Some(seconds) => Some(seconds),
         None => milliseconds("timestamp_ms")?,
     };
+    let in_ms = object.get("timestamp").is_some_and(Value::is_number);
+    if said.is_none() && !in_ms {
+        said = date(object)?;
+        // The other names of BurstGPT show that its `Timestamp` counts seconds.
+        if said.is_none() && object.contains_key("Request tokens") {
+            said = number(&["Timestamp"])?;
+        }
+    }
     let at_s = match said {
-        Some(seconds) => seconds,
-        None => milliseconds("timestamp")?
-            .ok_or("`timestamp_s`, `timestamp_ms` or `timestamp` must be a number")?,
+        Some(seconds) => Some(seconds),
+        None => milliseconds("timestamp")?,
     };
     let hash_ids = match object.get("hash_ids") {
         None | Some(Value::Null) => Vec::new(),
@@ -244,10 +285,29 @@ fn recorded(object: &Map<String, Value>) -> Result<Recorded, String> {
         says_unit: said.is_some(),
         hash_ids,
         words: count(&["input_words"])?,
-        input_tokens: count(&["input_tokens", "input_length"])?,
-        output_tokens: count(&["output_tokens", "output_length"])?
-            .map(|n| n.round().max(1.0) as u32),
+        input_tokens: count(&INPUT_TOKENS)?,
+        output_tokens: count(&OUTPUT_TOKENS)?.map(|n| n.round().max(1.0) as u32),
     })
+}
+
+/// Returns a time that is a date with a time of day, in seconds since 1970; without an offset, as UTC.
+fn date(object: &Map<String, Value>) -> Result<Option<f64>, String> {
+    let names = ["timestamp", "TIMESTAMP", "Timestamp"];
+    let written = names
+        .iter()
+        .find_map(|name| Some((name, object.get(*name)?.as_str()?)));
+    let Some((name, text)) = written else {
+        return Ok(None);
+    };
+    let utc = |at: DateTime| at.to_zoned(TimeZone::UTC).map(|at| at.timestamp());
+    let read = text.parse::<Timestamp>();
+    let read = read.or_else(|_| text.parse::<DateTime>().and_then(utc));
+    match read {
+        Ok(at) => Ok(Some(at.as_nanosecond() as f64 / 1e9)),
+        Err(_) => Err(format!(
+            "`{name}` is {text:?}, and must be a number, or a date with a time of day"
+        )),
+    }
 }
 
 #[cfg(test)]
@@ -265,11 +325,52 @@ mod tests {
         // Only the second one names the unit of its times.
         rows.iter_mut().for_each(|row| row.says_unit = true);
         assert_eq!(rows, parse(table).unwrap());
-        assert_eq!((rows[0].at_s, rows[1].at_s), (0.0, 0.25));
+        assert_eq!(times(&rows), Ok(vec![0.0, 0.25]));
         assert_eq!(
             (rows[0].words(0.9), rows[1].output_tokens),
             (Some(90), Some(2))
         );
+    }
+
+    #[test]
+    fn published_traces_are_read_under_their_own_names() {
+        let of = |text: &str| {
+            let rows = parse(text).unwrap();
+            let lengths = rows.iter().map(|row| (row.input_tokens, row.output_tokens));
+            (
+                lengths.collect::<Vec<_>>(),
+                times(&rows).unwrap(),
+                rows[0].says_unit,
+            )
+        };
+        // Azure's traces of 2023 and of 2024.
+        for (from, to) in [
+            ("2023-11-16 23:59:59.9799600", "2023-11-17 00:00:00.2299600"),
+            (
+                "2024-05-10 00:00:00.009930+00:00",
+                "2024-05-10 02:00:00.259930+02:00",
+            ),
+        ] {
+            let text = format!(
+                "TIMESTAMP,ContextTokens,GeneratedTokens\r\n{from},374,44\r\n{to},396,109\r\n"
+            );
+            let (lengths, times, says_unit) = of(&text);
+            assert_eq!(lengths, [(Some(374.0), Some(44)), (Some(396.0), Some(109))]);
+            assert!(says_unit && times[0].abs() < 1e-9 && (times[1] - 0.25).abs() < 1e-6);
+        }
+        let (lengths, times, says_unit) = of(
+            "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n\
+             5,ChatGPT,472,18,490,Conversation log\n45,ChatGPT,1087,0,1087,Conversation log\n",
+        );
+        assert_eq!(lengths, [(Some(472.0), Some(18)), (Some(1087.0), Some(1))]);
+        assert_eq!((times, says_unit), (vec![0.0, 40.0], true));
+    }
+
+    #[test]
+    fn lengths_need_no_times_and_arrivals_do() {
+        let rows = parse("input_length,output_length\n100,10\n50,5\n").unwrap();
+        assert_eq!((rows[1].words(0.9), rows[1].at_s), (Some(45), None));
+        assert!(times(&rows).unwrap_err().contains("has no times"));
     }
 
     #[test]
@@ -303,7 +404,12 @@ mod tests {
     fn mistakes_are_reported_with_their_line() {
         for (text, line, part) in [
             ("{\"timestamp\": 2}\n{\"timestamp\": 1}", 2, "earlier"),
-            ("{\"timestamp\": 2}\n\n{\"time\": 1}", 3, "must be a number"),
+            ("{\"timestamp\": 2}\n\n{\"time\": 1}", 3, "another has none"),
+            (
+                "TIMESTAMP,ContextTokens\nyesterday,5",
+                2,
+                "`TIMESTAMP` is \"yesterday\", and must be a number, or a date",
+            ),
             (
                 "{\"timestamp\": 2, \"input_words\": -1}",
                 1,
@@ -381,8 +487,9 @@ mod tests {
                 Ok(rows) => {
                     let mut last_s = 0.0;
                     for row in rows {
-                        proptest::prop_assert!(row.at_s.is_finite() && row.at_s >= last_s);
-                        last_s = row.at_s;
+                        let at_s = row.at_s.unwrap_or(last_s);
+                        proptest::prop_assert!(at_s.is_finite() && at_s >= last_s);
+                        last_s = at_s;
                         proptest::prop_assert!(row.words(0.9).is_none_or(|words| words >= 1));
                         proptest::prop_assert!(row.output_tokens.is_none_or(|tokens| tokens >= 1));
                     }

@@ -7,12 +7,13 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
+use artifacts::counted;
 use contract::{Chunk, Phase, Request};
 use pipeline::stage::{Control, Rates};
 
 use crate::answered::Answered;
 use crate::interpret::{Interpreted, interpret};
-use crate::measure::{AnswerReceiver, Attempt, Ended, Shared, Stop, Turn};
+use crate::measure::{AnswerReceiver, Attempt, End, Ended, Shared, Stop, Turn};
 use crate::prompts::FileCounter;
 use crate::refused::{Refusal, Refusals};
 use crate::render::Renderer;
@@ -66,9 +67,35 @@ pub(crate) struct Watching<'a> {
     refused: Refused<'a>,
     rolling: Rolling,
     answered: Answered,
+    unopened: Unopened,
     pub(crate) ending: Ending,
     pub(crate) warnings: Vec<String>,
     pub(crate) failed: Option<io::Error>,
+}
+
+/// The requests for which this client could open no connection.
+#[derive(Default)]
+struct Unopened {
+    count: u64,
+    first: Option<String>,
+}
+
+impl Unopened {
+    fn add(&mut self, end: &End) {
+        if let End::NoConnection(error) = end {
+            self.count += 1;
+            self.first.get_or_insert_with(|| error.clone());
+        }
+    }
+
+    fn warning(&self) -> Option<String> {
+        let first = self.first.as_ref()?;
+        Some(format!(
+            "{} failed because this client could not open a connection ({first}), which says nothing about the server: raise the \
+             limit on open files (`ulimit -n`), or send fewer requests at once",
+            counted(self.count, "request")
+        ))
+    }
 }
 
 /// Decides about a server that was silent for the heartbeat: returns whether the run is hung, with a warning if one is
@@ -122,6 +149,7 @@ impl<'a> Watching<'a> {
             refused,
             rolling: Rolling::default(),
             answered: Answered::default(),
+            unopened: Unopened::default(),
             ending: Ending::Complete,
             warnings: Vec::new(),
             failed: None,
@@ -179,6 +207,7 @@ impl<'a> Watching<'a> {
         }
         waiting.into_iter().for_each(|ended| self.take_apart(ended));
         self.warnings.extend(self.answered.doubt());
+        self.warnings.extend(self.unopened.warning());
     }
 
     /// Counts an attempt for the rolling figures, and parses its answer if it was selected.
@@ -232,6 +261,7 @@ impl<'a> Watching<'a> {
 
     fn rows_of(&mut self, ended: Ended) -> io::Result<()> {
         let Ended { attempt, next } = ended;
+        self.unopened.add(&attempt.end);
         let prompt = self.spec.prompts.at(attempt.request)?;
         let Interpreted {
             mut row,
@@ -317,5 +347,24 @@ impl<'a> Watching<'a> {
         if hung {
             self.shared.stop(Stop::Hung);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_without_a_connection_for_lack_of_files_are_the_clients() {
+        let mut unopened = Unopened::default();
+        unopened.add(&End::Reset("connecting: no route".to_owned()));
+        unopened.add(&End::Refused("refused".to_owned()));
+        assert_eq!(unopened.warning(), None);
+        for _ in 0..2 {
+            unopened.add(&End::NoConnection("Too many open files".to_owned()));
+        }
+        let warning = unopened.warning().unwrap();
+        let start = "2 requests failed because this client could not open a connection (Too many open files)";
+        assert!(warning.starts_with(start), "{warning}");
     }
 }

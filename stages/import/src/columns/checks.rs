@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use contract::RequestStatus;
 use tabular::{Field, Format, Sheet};
 
-use super::NAMED;
+use super::{NAMED, is_time};
 use crate::json::ImportError;
 use crate::rows::Row;
 use crate::settings::{Import, Tool};
@@ -120,17 +120,78 @@ pub(super) fn unlisted_status(import: &Import, sheet: &Sheet) -> Option<String> 
     ))
 }
 
+/// Warns if each row has an error, as where a column has a word for success: then every request counts as failed.
+pub(super) fn all_in_error(import: &Import, rows: &[Row]) -> Option<String> {
+    let decides = !import.columns.contains_key("status");
+    let all = rows.iter().all(|row| row.status == RequestStatus::Failed);
+    let first = rows.first().filter(|_| decides && all)?;
+    Some(format!(
+        "each row has a text for `error`, so all requests count as failed; the first is `{}`. If this means success, take \
+         `status` from that column, as in `status: {{from: COLUMN, ok: [WORD]}}`",
+        first.error.as_deref().unwrap_or_default()
+    ))
+}
+
 /// Refuses a table of aggregates: a row of it is not a request.
 pub(super) fn aggregates(sheet: &Sheet) -> Result<(), ImportError> {
     let has = |name: &str| sheet.position(name).is_some();
-    match has("Request Count") && has("Failure Count") {
+    let of_locust = [
+        ["Request Count", "Failure Count"],
+        ["Total Request Count", "Total Failure Count"],
+    ];
+    match of_locust
+        .iter()
+        .any(|names| names.iter().all(|name| has(name)))
+    {
         true => Err(ImportError::at(
             "",
-            "this file holds Locust's statistics, with a row for each endpoint and none for a request",
+            "this file holds Locust's statistics, with rows for endpoints or moments and none for a request",
             "let a listener of Locust's event `request` write a row for each request, and import that file",
         )),
         false => Ok(()),
     }
+}
+
+/// Words in the name of a column that has a statistic of many requests.
+const STATISTICS: [&str; 5] = ["mean", "avg", "average", "median", "percentile"];
+
+/// Warns of a time whose column has the name of a statistic: a row is then not a request.
+pub(super) fn statistics(import: &Import) -> Option<String> {
+    let is_statistic = |name: &str| {
+        let name = name.to_lowercase();
+        let mut words = name.split(|c: char| !c.is_alphanumeric());
+        let is_percentile = |word: &str| {
+            let digits = word.strip_prefix('p').unwrap_or_default();
+            digits.len() >= 2 && digits.bytes().all(|b| b.is_ascii_digit())
+        };
+        words.any(|word| STATISTICS.contains(&word) || is_percentile(word))
+    };
+    let mut times = import.columns.iter().filter(|(name, _)| is_time(name));
+    let (name, from) = times.find_map(|(name, source)| {
+        let from = source.from.as_deref().filter(|from| is_statistic(from))?;
+        Some((name, from))
+    })?;
+    Some(format!(
+        "`{name}` comes from `{from}`, which has the name of a statistic of many requests: each row counts as one request, so \
+         import the table that has a row for each request"
+    ))
+}
+
+/// Warns if rows of several metrics of k6, which writes a row for each metric of a request, all count as requests.
+pub(super) fn several_metrics(sheet: &Sheet, rows: &[usize]) -> Option<String> {
+    let of_k6 = [("metric_name", "metric_value"), ("metric", "data.value")];
+    let (name, _) = of_k6
+        .into_iter()
+        .find(|(name, value)| sheet.position(name).is_some() && sheet.position(value).is_some())?;
+    let column = &sheet.columns[sheet.position(name)?];
+    let metrics: BTreeSet<String> = rows.iter().map(|row| column[*row].to_string()).collect();
+    (metrics.len() > 1).then(|| {
+        format!(
+            "k6 writes a row for each metric of a request, and the rows of {} metrics count as requests: choose those of \
+             one, as in `where: {{{name}: http_req_duration}}`",
+            metrics.len()
+        )
+    })
 }
 
 /// Warns of moments of k6, which are not those of the sending.

@@ -189,6 +189,8 @@ fn tables_of_load_generators_that_have_no_row_for_a_request_are_noticed() {
     let locust =
         b"Type,Name,Request Count,Failure Count,Median Response Time\nPOST,/v1,100,2,120\n";
     assert!(read(&map, locust).unwrap_err().message.contains("Locust"));
+    let history = b"Timestamp,Name,Total Request Count,Total Failure Count,Median Response Time\n1,/v1,100,2,120\n";
+    assert!(read(&map, history).unwrap_err().message.contains("Locust"));
     let [sent, latency] =
         [("timestamp", Unit::S), ("metric_value", Unit::Ms)].map(|(name, unit)| ColumnSource {
             unit: Some(unit),
@@ -203,6 +205,42 @@ fn tables_of_load_generators_that_have_no_row_for_a_request_are_noticed() {
     assert!(read(&map, k6).unwrap().warnings[0].contains("k6 stamps"));
     let map = csv(&[("request_latency", latency), ("status", all_ok())]);
     assert_eq!(read(&map, k6).unwrap().warnings, Vec::<String>::new());
+    let mixed = [k6, b"http_req_waiting,1700000000,99.5\n".as_slice()].concat();
+    let [warning] = read(&map, &mixed).unwrap().warnings.try_into().unwrap();
+    assert!(
+        warning.contains("the rows of 2 metrics count as requests"),
+        "{warning}"
+    );
+    let mut chosen = map;
+    let metric = crate::settings::Wanted::Text("http_req_duration".to_owned());
+    chosen.only.insert("metric_name".to_owned(), metric);
+    assert_eq!(
+        read(&chosen, &mixed).unwrap().warnings,
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn a_time_that_has_the_name_of_a_statistic_is_doubted() {
+    for (name, is_doubted) in [
+        ("mean_ttft_ms", true),
+        ("P99 TTFT (ms)", true),
+        ("ttft.avg", true),
+        ("ttft_ms", false),
+        ("p1_ms", false),
+        ("meantime", false),
+        ("span", false),
+    ] {
+        let source = ColumnSource {
+            unit: Some(Unit::Ms),
+            ..from(name)
+        };
+        let map = csv(&[("ttft", source), ("status", all_ok())]);
+        let warnings = read(&map, format!("{name}\n50\n").as_bytes())
+            .unwrap()
+            .warnings;
+        assert_eq!(!warnings.is_empty(), is_doubted, "{name}: {warnings:?}");
+    }
 }
 
 #[test]

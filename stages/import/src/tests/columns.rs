@@ -422,6 +422,35 @@ fn a_file_without_any_word_for_success_is_imported_with_a_warning() {
 }
 
 #[test]
+fn an_error_that_is_empty_or_false_is_none() {
+    let map = csv_map();
+    let json = Import {
+        tool: Tool::Json,
+        ..map.clone()
+    };
+    let of = |errors: [&str; 2]| {
+        let line = |(start, error): (usize, &str)| {
+            format!("{{\"start\": {start}, \"ttft_ms\": 5, \"tokens\": 8, \"error\": {error}}}\n")
+        };
+        let text: String = errors.into_iter().enumerate().map(line).collect();
+        let imported = read(&json, text.as_bytes()).unwrap();
+        let errors = imported.requests.into_iter().map(|row| row.error);
+        (errors.collect::<Vec<_>>(), imported.warnings)
+    };
+    let lost = || Some("lost".to_owned());
+    for none in ["null", "\"\"", "\" \"", "false"] {
+        assert_eq!(
+            of([none, "\"lost\""]),
+            (vec![None, lost()], vec![]),
+            "{none}"
+        );
+    }
+    let (errors, warnings) = of(["\"OK\"", "\"lost\""]);
+    assert_eq!(errors, [Some("OK".to_owned()), lost()]);
+    assert!(warnings[0].contains("the first is `OK`"), "{warnings:?}");
+}
+
+#[test]
 fn rows_of_json_are_read_through_the_same_map() {
     let lines = "{\"start\": 2, \"t\": {\"ttft_ms\": 50.25}, \"tokens\": 8, \"note\": NaN}\n\
                  {\"start\": 1, \"t\": {\"ttft_ms\": null}, \"tokens\": null, \"error\": \"lost\"}";

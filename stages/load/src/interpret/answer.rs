@@ -132,6 +132,10 @@ pub(super) fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> An
         events.truncate(MOST_EVENTS);
         answer.broken = Some(format!("the answer has more than {MOST_EVENTS} events"));
     }
+    // Some gateways keep a connection alive with events that have no data.
+    if division == Division::Events {
+        events.retain(|event| event.kind.is_some() || !event.data.trim_ascii().is_empty());
+    }
     if let Some(media_type) = head.media_type.filter(|media| !division.carried_by(media))
         && !events.iter().any(|event| is_json(&event.data))
     {

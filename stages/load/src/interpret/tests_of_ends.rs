@@ -75,8 +75,27 @@ fn what_an_answer_says_after_its_end_marker_is_judged_by_what_it_says() {
     };
     // After the end, a server may still send comments, unknown fields, empty events and an unfinished line. None of them
     // adds to the answer.
-    for after in ["", ": bye\n\n", "bye\n\n", "retry: 5\n\n", DONE, "data: {"] {
+    let nothing = [
+        "",
+        ": bye\n\n",
+        "bye\n\n",
+        "retry: 5\n\n",
+        "data:\n\n",
+        "data: \n\n",
+    ];
+    for after in nothing.into_iter().chain([DONE, "data: {"]) {
         assert_eq!(whole(after).status, RequestStatus::Ok, "{after:?}");
+    }
+    // Neither do those before the first token and between tokens.
+    for nothing in nothing {
+        let rest = format!("{nothing}{TEXT}{nothing}{USAGE}{nothing}");
+        let row = answered(&(chunked(&[&rest, DONE]) + LAST), End::Complete, STREAMED);
+        let expected = whole("");
+        assert_eq!(
+            (row.status, row.chunks, row.silent_events),
+            (expected.status, expected.chunks, expected.silent_events),
+            "{nothing:?}"
+        );
     }
     for (after, reason) in [
         (TEXT, "the answer goes on after its end"),

@@ -8,6 +8,7 @@ use pipeline::suggest::remedy;
 use crate::arrival::Arrival;
 use crate::extent;
 use crate::settings::{Settings, WorkloadChoice};
+use crate::trace::times;
 use crate::workload::{self, Tokenizer, Workload, pin};
 
 /// Sets `requests` or `sessions` from the given count. `recorded` is the number of arrivals in a trace.
@@ -230,7 +231,10 @@ pub(super) fn pin_trace(
     let Arrival::Trace(replay) = arrival else {
         return Ok(None);
     };
-    workload::pin_trace(&mut replay.file, &mut replay.digest, library)
-        .map(|rows| Some(rows.len() as u64))
-        .map_err(|e| (e.message, Some(e.hint)))
+    let rows = workload::pin_trace(&mut replay.file, &mut replay.digest, library)
+        .map_err(|e| (e.message, Some(e.hint)))?;
+    match times(&rows) {
+        Ok(_) => Ok(Some(rows.len() as u64)),
+        Err(message) => Err((message, Some("correct the trace".to_owned()))),
+    }
 }

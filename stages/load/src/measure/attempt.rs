@@ -28,6 +28,8 @@ pub(crate) enum End {
     Closed,
     /// The connection was reset, or the socket had another error.
     Reset(String),
+    /// This client could open no connection, for lack of files or memory.
+    NoConnection(String),
     /// The server took no connection, or none that can be trusted.
     Refused(String),
     /// A time limit passed: its name.

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -105,11 +106,18 @@ impl Connection {
     }
 }
 
+/// Returns whether a connection could not be opened for a reason that lies in this client: its open files or its memory.
+fn is_of_client(error: &io::Error) -> bool {
+    let own = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    Errno::from_io_error(error).is_some_and(|error| own.contains(&error))
+}
+
 async fn connect(peer: &Peer) -> Result<Stream, End> {
     let tcp = TcpStream::connect(peer.addresses.as_slice())
         .await
         .map_err(|e| match e.kind() {
             io::ErrorKind::ConnectionRefused => End::Refused(e.to_string()),
+            _ if is_of_client(&e) => End::NoConnection(e.to_string()),
             _ => End::Reset(format!("connecting: {e}")),
         })?;
     tcp.set_nodelay(true)
@@ -317,5 +325,18 @@ async fn receive(
             Ok(_) => {}
             Err(error) => return End::Broken(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_of_files_is_of_the_client_and_a_refusal_is_not() {
+        let of = |errno: Errno| is_of_client(&io::Error::from(errno));
+        assert!(of(Errno::MFILE) && of(Errno::NFILE));
+        // A host without IPv6 reports this for `::1` after the server is gone.
+        assert!(!of(Errno::ADDRNOTAVAIL) && !of(Errno::CONNREFUSED) && !of(Errno::HOSTUNREACH));
     }
 }
