@@ -11,15 +11,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use artifacts::Digest;
-use engines::{Engine, Program};
-use pipeline::executable::digest_of;
+use engines::{Engine, Language, Program};
+use pipeline::executable::{digest_of, is_executable};
 use pipeline::version_manager::{of_version_manager, selection, shims_of};
 use pipeline::{Failure, Json};
 use serde_json::json;
 
 use crate::libraries::libraries;
 use crate::machine::Machine;
-use crate::module::{added_folders, modules_of, site_packages};
+use crate::module::{
+    added_folders, application_folders, applications_of, modules_of, site_packages,
+};
 use crate::script::{interpreter, is_shell, programs_in};
 use crate::sources::sources;
 use crate::surroundings::Brought;
@@ -51,6 +53,16 @@ pub(crate) fn facets(
             Failure::failed(format!("the program {path} cannot be read: {e}"))
         })?;
         facets.insert("program".to_owned(), identity);
+    }
+    // An environment of the study does not have the code that its server loads from a folder.
+    if brought == Brought::Program {
+        let sources = sources(&application_folders(engine), &applications_of(engine));
+        let sources = sources.map_err(|e| {
+            Failure::failed(format!("the code of {} cannot be read: {e}", engine.title))
+        })?;
+        if !sources.is_empty() {
+            facets.insert("sources".to_owned(), json!(sources));
+        }
     }
     // In a container, a path names another file.
     let files = match brought {
@@ -102,6 +114,7 @@ pub(crate) fn not_in_key(engine: &Engine, machine: &Machine, brought: Brought) -
         && programs_in(&path)
             .ok()?
             .iter()
+            .filter(|program| is_executable(program))
             .all(|program| only_starts(program));
     is_script.then(|| {
         format!(
@@ -130,7 +143,21 @@ fn identity_of(path: &Path, engine: &Engine, depth: usize) -> io::Result<Json> {
     if !libraries.is_empty() {
         identity["libraries"] = json!(libraries);
     }
-    let of_shell = interpreter(&real)?.is_some_and(|shell| is_shell(&shell));
+    let interpreter = interpreter(&real)?;
+    let language = interpreter
+        .as_deref()
+        .map_or_else(|| Language::of_script(&real), Language::of_interpreter);
+    if let Some(language) = language {
+        let home = home();
+        let imports = engines::identities(engines::beside(&real, language));
+        let imports: BTreeMap<String, Json> = imports
+            .map(|(path, identity)| (without_home(&path, home.as_deref()), identity))
+            .collect();
+        if !imports.is_empty() {
+            identity["imports"] = json!(imports);
+        }
+    }
+    let of_shell = interpreter.is_some_and(|shell| is_shell(&shell));
     if of_shell && depth > 0 && shims_of(path).is_none() {
         for started in programs_in(&real)? {
             // A program may be executable and not readable, such as `sudo`.
@@ -225,7 +252,8 @@ fn program(path: &Path, engine: &Engine) -> io::Result<Json> {
         // Python looks into the folders of `PYTHONPATH` first.
         folders.splice(0..0, added_folders(engine));
         packages = distributions(&folders)?;
-        let sources = sources(&folders, &modules_of(engine))?;
+        let modules = [modules_of(engine), applications_of(engine)].concat();
+        let sources = sources(&folders, &modules)?;
         if !sources.is_empty() {
             identity["sources"] = json!(sources);
         }
@@ -328,6 +356,45 @@ mod tests {
             1,
             "a binary is its bytes: {two}"
         );
+    }
+
+    #[test]
+    fn a_script_is_also_what_it_imports_from_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let module = |text: &str| write("core.py", text);
+        let of_python = write("engine", "#!/opt/v/bin/python3\nimport core\n");
+        let server = write("server.py", "import core\n");
+        // A shell may name an interpreter, and a script that is not executable.
+        let text = format!("#!/bin/sh\nexec python3 {} \"$@\"\n", server.display());
+        let of_shell = write("engine.sh", &text);
+        for script in [of_python, of_shell] {
+            module("run(1)");
+            let first = of(&script).unwrap();
+            assert_eq!(first, of(&script).unwrap());
+            module("run(2, fast)");
+            assert_ne!(first, of(&script).unwrap(), "{}", script.display());
+        }
+    }
+
+    #[test]
+    fn an_application_is_its_code_in_an_environment_and_without() {
+        let folder = tempfile::tempdir().unwrap();
+        let code = |text: &str| fs::write(folder.path().join("main.py"), text).unwrap();
+        let engine = engine(&json!({
+            "program": {"installed": "uvicorn"},
+            "arguments": ["main:app", "--app-dir", folder.path(), "--port", "{port}"],
+        }));
+        let facets = || facets(&engine, Machine::here(), Brought::Program).unwrap();
+        code("run(1)");
+        let first = facets();
+        assert_eq!(first.keys().collect::<Vec<_>>(), ["sources"]);
+        code("run(2, fast)");
+        assert_ne!(facets(), first);
     }
 
     #[test]

@@ -84,10 +84,39 @@ const MODULES: &str = "PYTHONPATH";
 
 /// Returns the folders in which the interpreter of an engine looks for modules, besides its own. A worker runs isolated.
 pub(crate) fn added_folders(engine: &Engine) -> Vec<PathBuf> {
-    match engine.is_worker() {
-        true => Vec::new(),
-        false => search_path(engine, MODULES),
+    if engine.is_worker() {
+        return Vec::new();
     }
+    let mut folders = search_path(engine, MODULES);
+    folders.extend(application_folders(engine));
+    folders
+}
+
+/// Returns the folders that arguments name beside an application, as in `uvicorn main:app --app-dir /app`.
+pub(crate) fn application_folders(engine: &Engine) -> Vec<PathBuf> {
+    if applications_of(engine).is_empty() {
+        return Vec::new();
+    }
+    let arguments = engine.launch.arguments.iter();
+    let values = arguments.map(|one| one.split_once('=').map_or(one.as_str(), |(_, value)| value));
+    let folders = values.map(PathBuf::from);
+    folders
+        .filter(|folder| folder.is_absolute() && folder.is_dir())
+        .collect()
+}
+
+/// Returns the modules that arguments such as `package.module:application` name for a server such as uvicorn.
+pub(crate) fn applications_of(engine: &Engine) -> Vec<String> {
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let module = |argument: &String| {
+        let (module, application) = argument.split_once(':')?;
+        let first = module.split('.').next()?;
+        (is_name(application) && module.split('.').all(is_name)).then(|| first.to_owned())
+    };
+    engine.launch.arguments.iter().filter_map(module).collect()
 }
 
 /// Returns the Python modules that an engine is known to consist of.
@@ -274,6 +303,33 @@ mod tests {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, "#!/bin/sh\nexit 1\n").unwrap();
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn an_argument_names_the_module_of_an_application() {
+        let folder = tempfile::tempdir().unwrap();
+        let app = format!("--app-dir={}", folder.path().display());
+        let of = |arguments: &[&str]| {
+            let engine = serde_json::json!({
+                "title": "Stub", "version": "1",
+                "launch": {"program": {"installed": "uvicorn"}, "arguments": arguments},
+            });
+            let engine: Engine = serde_json::from_value(engine).unwrap();
+            (applications_of(&engine), added_folders(&engine).len())
+        };
+        let app = app.as_str();
+        assert_eq!(
+            of(&["server.main:app", app, "--bind", "{host}:{port}"]),
+            (vec!["server".to_owned()], 1)
+        );
+        for other in [
+            "http://127.0.0.1:{port}",
+            "{host}:{port}",
+            "127.0.0.1:8000",
+            "a b:c",
+        ] {
+            assert_eq!(of(&[other, app]), (Vec::new(), 0), "{other}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use engines::Language;
 use pipeline::executable::{find, is_executable};
 
 /// The most bytes of a script's first lines.
@@ -77,7 +78,7 @@ fn on_path(name: &str) -> Option<PathBuf> {
     find(name, std::env::split_paths(&folders))
 }
 
-/// Returns the programs that a script names by absolute paths, in their order. Comments name nothing.
+/// Returns the programs and the scripts that a script names by absolute paths, in their order. Comments name nothing.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -97,11 +98,17 @@ pub(crate) fn programs_in(script: &Path) -> io::Result<Vec<PathBuf>> {
     });
     let mut programs: Vec<PathBuf> = words
         .map(PathBuf::from)
-        .filter(|path| path.is_absolute() && is_executable(path))
+        .filter(|path| path.is_absolute() && (is_executable(path) || is_script(path)))
         .collect();
     programs.sort();
     programs.dedup();
     Ok(programs)
+}
+
+/// Returns whether a file is a script by its ending. An interpreter reads one that is not executable.
+fn is_script(path: &Path) -> bool {
+    let of_shell = path.extension().is_some_and(|ending| ending == "sh");
+    (of_shell || Language::of_script(path).is_some()) && path.is_file()
 }
 
 #[cfg(test)]
@@ -158,16 +165,17 @@ mod tests {
             path
         };
         let (server, data) = (file("server", 0o755), file("data", 0o644));
-        let other = file("other", 0o755);
+        let (other, module) = (file("other", 0o755), file("app.py", 0o644));
         let script = file("run.sh", 0o755);
         let text = format!(
-            "#!/bin/sh\n# {}\nexec \"{server}\" --data={data} --lib=$ROOT{server} {}/missing \"$@\"\n",
+            "#!/bin/sh\n# {}\nexec \"{server}\" --data={data} --lib=$ROOT{server} {module} {}/missing \"$@\"\n",
             other.display(),
             folder.path().display(),
+            module = module.display(),
             server = server.display(),
             data = data.display(),
         );
         fs::write(&script, text).unwrap();
-        assert_eq!(programs_in(&script).unwrap(), [server]);
+        assert_eq!(programs_in(&script).unwrap(), [module, server]);
     }
 }

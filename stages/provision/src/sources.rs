@@ -2,19 +2,14 @@
 //! stays the same while it is edited, so its files identify it.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 
-use artifacts::Digest;
+use engines::{code_in, digest_of_code, imported};
 use pipeline::Json;
-use pipeline::executable::digest_of;
 use serde_json::json;
-
-/// The endings of files that Python executes.
-const EXECUTED: [&str; 2] = ["py", "so"];
 
 /// The folders of a project in which packages are, besides the project's own.
 const LAYOUTS: [&str; 2] = ["src", "python"];
@@ -32,9 +27,11 @@ pub(crate) fn sources(
     for folder in folders {
         if !is_of_installation(folder) {
             for module in modules {
-                let code = code_of(from_ref(folder), from_ref(module));
+                let mut code = code_of(from_ref(folder), from_ref(module));
+                let files = code.iter().flat_map(|path| code_in(path)).collect();
+                code.extend(imported(folder, files));
                 if !code.is_empty() && !sources.contains_key(module) {
-                    sources.insert(module.clone(), digest(&code)?);
+                    sources.insert(module.clone(), digest_of_code(&code)?);
                 }
             }
             continue;
@@ -45,7 +42,7 @@ pub(crate) fn sources(
                 continue;
             };
             if let Some(code) = editable(&entry.path(), stem) {
-                sources.insert(stem.to_owned(), digest(&code)?);
+                sources.insert(stem.to_owned(), digest_of_code(&code)?);
             }
         }
     }
@@ -107,51 +104,6 @@ fn unescaped(url: &str) -> Option<PathBuf> {
     String::from_utf8(bytes).ok().map(PathBuf::from)
 }
 
-/// Returns one digest of all files with code below some folders. Hidden folders, those of other environments and what Python
-/// compiles count for nothing.
-fn digest(code: &[PathBuf]) -> io::Result<String> {
-    let mut files = BTreeMap::new();
-    for (number, root) in code.iter().enumerate() {
-        let mut open = vec![root.clone()];
-        while let Some(next) = open.pop() {
-            if !next.is_dir() {
-                let inside = next.strip_prefix(root).unwrap_or(&next);
-                let name = format!("{number}/{}", inside.display());
-                files.insert(name, digest_of(&next)?.to_string());
-                continue;
-            }
-            // What cannot be read here, the engine cannot read either.
-            for entry in fs::read_dir(&next).into_iter().flatten().flatten() {
-                let path = entry.path();
-                let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
-                let counts = match path.is_dir() {
-                    true => !is_link && has_code(&path),
-                    false => path.is_file() && is_executed(&path),
-                };
-                if counts {
-                    open.push(path);
-                }
-            }
-        }
-    }
-    Ok(Digest::of(json!(files).to_string().as_bytes()).to_string())
-}
-
-fn has_code(folder: &Path) -> bool {
-    let name = folder
-        .file_name()
-        .and_then(OsStr::to_str)
-        .unwrap_or_default();
-    !name.starts_with('.')
-        && !["__pycache__", "node_modules"].contains(&name)
-        && !folder.join("pyvenv.cfg").is_file()
-}
-
-fn is_executed(file: &Path) -> bool {
-    let ending = file.extension().and_then(OsStr::to_str);
-    ending.is_some_and(|ending| EXECUTED.contains(&ending))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,7 +163,10 @@ mod tests {
         let first = sources();
         write(&root.join("other.py"), "run(1)");
         assert_eq!(sources(), first);
-        write(&root.join("engine.py"), "run(2, fast)");
-        assert_ne!(sources(), first);
+        write(&root.join("engine.py"), "import other\nrun(2, fast)");
+        let second = sources();
+        assert_ne!(second, first);
+        write(&root.join("other.py"), "run(2, fast)");
+        assert_ne!(sources(), second, "the module imports it");
     }
 }

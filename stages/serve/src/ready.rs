@@ -35,8 +35,8 @@ pub(crate) enum NotReady<E> {
     Wrong(String),
     /// It does not serve the model.
     OtherModel(String),
-    /// It runs but lacks a path; holds the key of the definition that names the path, and the
-    /// answer.
+    /// It runs but lacks a path, if it was just started also at the end of its time; holds the key of the definition that
+    /// names the path, and the answer.
     NoPath(&'static str, String),
     /// It refuses access (401, 403).
     Refused(String),
@@ -44,6 +44,44 @@ pub(crate) enum NotReady<E> {
     Untrusted(TlsError),
     /// The caller's watch ended the wait.
     Ended(E),
+}
+
+impl<E> NotReady<E> {
+    /// Returns what to do about an engine that Benchtrail started.
+    pub(crate) fn remedy_at_start(&self, engine: &Engine) -> Option<String> {
+        match self {
+            Self::NoPath(key, _) => Some(path_remedy(key, engine)),
+            Self::OtherModel(_) => Some(
+                "let the engine serve the model under the name that `{model-name}` stands for, with an argument of its \
+                 definition, or write the engine's name for it as `served-name` in the model's definition"
+                    .to_owned(),
+            ),
+            Self::Refused(_) => Some(
+                "start it without a key, with its arguments or variables: Benchtrail sends none to a server that it starts, \
+                 which only this machine reaches"
+                    .to_owned(),
+            ),
+            Self::Late(_) | Self::Wrong(_) | Self::Untrusted(_) | Self::Ended(_) => None,
+        }
+    }
+}
+
+/// Returns what to do if a server lacks the path that a key of its definition names.
+pub(crate) fn path_remedy(key: &str, engine: &Engine) -> String {
+    let api = engine.api.word();
+    match key {
+        "health" => {
+            "write the path of its health check, or `endpoints: {health: null}` if it has none"
+                .to_owned()
+        }
+        "models" => {
+            "write the path of its list of models, or `endpoints: {models: null}` if it has none"
+                .to_owned()
+        }
+        _ => format!(
+            "it does not speak `{api}` there: correct `api:` in the engine's definition, or the path in `endpoints:`"
+        ),
+    }
 }
 
 /// A server that is ready.
@@ -189,6 +227,7 @@ fn poll<E>(
         if !matches!(&answer, Ok(answer) if answer.status == 500) {
             failing = None;
         }
+        let lacks_path = matches!(&answer, Ok(answer) if answer.status == 404);
         let seen = match answer {
             Ok(answer) if answer.status == 200 => return Ok(answer),
             Ok(answer) => {
@@ -217,7 +256,10 @@ fn poll<E>(
             Err(error) => format!("{path}: {error}"),
         };
         if Instant::now() + POLL >= deadline {
-            return Err(NotReady::Late(seen));
+            return Err(match lacks_path {
+                true => NotReady::NoPath(key, seen),
+                false => NotReady::Late(seen),
+            });
         }
         watch(Seen::NotYet(&seen)).map_err(NotReady::Ended)?;
         std::thread::sleep(POLL);
@@ -749,6 +791,23 @@ mod tests {
             panic!("it was taken")
         };
         assert_eq!(reason, "/health answered 503: `Loading model`");
+    }
+
+    #[test]
+    fn a_path_that_is_missing_until_the_end_is_named_by_its_key() {
+        let missing = ("/health", vec![(404, "not found")]);
+        let late = wait_for(vec![missing], Duration::from_millis(200));
+        assert!(
+            matches!(&late, Err(NotReady::NoPath("health", e)) if e.contains("404")),
+            "{late:?}"
+        );
+        // The path may appear while the server starts.
+        let script = vec![
+            ("/health", vec![(404, "not found"), (200, "")]),
+            ("/v1/models", vec![(200, MODELS)]),
+            ("/v1/completions", vec![(200, TOKEN)]),
+        ];
+        assert_eq!(wait_for(script, LONG), Ok("tiny".to_owned()));
     }
 
     #[test]

@@ -473,10 +473,11 @@ fn started(
     let remedy = match &ready {
         Err(NotReady::Late(_)) => process.listens_elsewhere(site.url()),
         Err(NotReady::Ended(_)) => process.has_left(),
-        _ => None,
+        Err(not) => not.remedy_at_start(engine),
+        Ok(_) => None,
     };
     let failure = |not: NotReady<Failure>| match not {
-        NotReady::Late(seen) => {
+        NotReady::Late(seen) | NotReady::NoPath(_, seen) => {
             let words = process.last_words();
             let reason = format!(
                 "{} was not ready within {} s ({seen}){words}",
@@ -485,10 +486,7 @@ fn started(
             );
             process.fail(CellStatus::Failed, reason)
         }
-        NotReady::Wrong(what)
-        | NotReady::OtherModel(what)
-        | NotReady::Refused(what)
-        | NotReady::NoPath(_, what) => {
+        NotReady::Wrong(what) | NotReady::OtherModel(what) | NotReady::Refused(what) => {
             let words = process.last_words();
             process.fail(
                 CellStatus::Failed,
@@ -579,21 +577,7 @@ pub(crate) fn attach(
                 .hint("name the model as the server does: `served-name` in the model's definition")
         }
         NotReady::NoPath(key, what) => {
-            let api = engine.api.word();
-            let hint = match key {
-                "health" => {
-                    "write the path of its health check, or `endpoints: {health: null}` if \
-                             it has none"
-                        .to_owned()
-                }
-                "models" => "write the path of its list of models, or `endpoints: {models: null}` \
-                             if it has none"
-                    .to_owned(),
-                _ => format!(
-                    "it does not speak `{api}` there: correct `api:` in the engine's definition, \
-                     or the path in `endpoints:`"
-                ),
-            };
+            let hint = ready::path_remedy(key, engine);
             Failure::failed(format!("the server at {url} lacks a path: {what}")).hint(hint)
         }
         NotReady::Refused(what) => {

@@ -5,6 +5,7 @@
 //! serve stage reads how to launch, probe and stop it. `docs/engines.md` explains how to write a
 //! definition. Those in `engines/` and `models/` ship with the binary.
 
+mod beside;
 mod check;
 mod command;
 mod consent;
@@ -19,6 +20,7 @@ mod shipped;
 mod variables;
 mod version;
 
+pub use beside::{Language, beside, code_in, digest_of_code, identities, imported};
 pub use command::{Drafts, Paths, Rendered, render, template, uses_side_port};
 pub use consent::executed_by;
 pub use engine::{

@@ -10,6 +10,7 @@ use pipeline::Json;
 use pipeline::executable::digest_of;
 use serde_json::json;
 
+use crate::beside::{Language, beside, identities};
 use crate::engine::Engine;
 
 /// The facet that identifies these files, by path.
@@ -66,7 +67,14 @@ pub fn files_named<'a>(texts: impl IntoIterator<Item = &'a str>) -> BTreeMap<Str
         };
         Some((path.to_owned(), identity.unwrap_or_default()))
     });
-    files.collect()
+    let mut files: BTreeMap<String, Json> = files.collect();
+    let scripts: Vec<PathBuf> = files.keys().map(PathBuf::from).collect();
+    for script in scripts {
+        if let Some(language) = Language::of_script(&script) {
+            files.extend(identities(beside(&script, language)));
+        }
+    }
+    files
 }
 
 fn identity_of(file: &Path, bytes: u64) -> io::Result<Json> {
@@ -206,6 +214,20 @@ mod tests {
         assert_eq!(not_in_key(&first).len(), 1, "{:?}", not_in_key(&first));
         fs::write(&template, "two").unwrap();
         assert_ne!(first[&template], files_named(texts)[&template]);
+    }
+
+    #[test]
+    fn a_module_beside_a_named_script_is_a_file_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let path = |name: &str| root.join(name).display().to_string();
+        let [script, module] = ["server.py", "core.py"].map(path);
+        fs::write(&script, "import core").unwrap();
+        fs::write(&module, "one").unwrap();
+        let first = files_named([script.as_str()]);
+        assert_eq!(first.keys().collect::<Vec<_>>(), [&module, &script]);
+        fs::write(&module, "two").unwrap();
+        assert_ne!(files_named([script.as_str()]), first);
     }
 
     #[test]

@@ -97,22 +97,35 @@ pub struct Slurm {
 }
 
 /// Arguments of `sbatch` that the study may not set.
-const OURS: [&str; 14] = [
+const OURS: [&str; 8] = [
     "--parsable",
     "--job-name",
-    "-J",
     "--output",
-    "-o",
     "--error",
-    "-e",
     "--wrap",
     "--array",
-    "-a",
     "--wait",
-    "-W",
     "--chdir",
-    "-D",
 ];
+
+/// The letters of the same options. A value may follow without a space.
+const OUR_LETTERS: [char; 6] = ['J', 'o', 'e', 'a', 'W', 'D'];
+
+/// Letters of options without a value, which may stand before another letter.
+const SWITCHES: [char; 6] = ['H', 'k', 'O', 'Q', 's', 'v'];
+
+/// Returns whether an argument sets an option that Benchtrail sets. `sbatch` accepts the beginning of a name for the name.
+fn is_ours(argument: &str) -> bool {
+    let name = argument.split('=').next().unwrap_or_default();
+    match argument.strip_prefix("--") {
+        Some(_) => name.len() > 2 && OURS.iter().any(|ours| ours.starts_with(name)),
+        None => argument.strip_prefix('-').is_some_and(|letters| {
+            letters
+                .trim_start_matches(SWITCHES)
+                .starts_with(OUR_LETTERS)
+        }),
+    }
+}
 
 impl Slurm {
     /// Returns the price of a job, if the study states one.
@@ -157,8 +170,7 @@ impl Slurm {
             }
         }
         for (i, argument) in self.extra_arguments.iter().enumerate() {
-            let name = argument.split('=').next().unwrap_or_default();
-            let problem = if OURS.contains(&name) {
+            let problem = if is_ours(argument) {
                 Some("Benchtrail passes it to `sbatch` itself")
             } else if !argument.starts_with('-') || argument.contains(['\n', '\0']) {
                 Some("it is not an option in one word")
@@ -279,12 +291,42 @@ mod tests {
             };
             assert_eq!(asked.check().len(), 1, "{bad:?}");
         }
-        for bad in ["--output=x", "-J", "hostname", "--wrap=rm", "-a"] {
+        let problems = |argument: &str| {
             let asked = Slurm {
-                extra_arguments: vec![bad.into()],
+                extra_arguments: vec![argument.into()],
                 ..slurm()
             };
-            assert_eq!(asked.check().len(), 1, "{bad}");
+            asked.check().len()
+        };
+        for bad in [
+            "--output=x",
+            "-J",
+            "hostname",
+            "--wrap=rm",
+            "-a",
+            "-oFILE",
+            "-e/tmp/x",
+            "--out=x",
+            "-vJmine",
+        ] {
+            assert_eq!(problems(bad), 1, "{bad}");
+        }
+        for good in [
+            "--wait-all-nodes=1",
+            "--export=NONE",
+            "--comment=out",
+            "-Aours",
+            "-x=n1",
+            "-pWide",
+            "-Cold",
+            "--exclude=n1",
+            "--overcommit",
+            "--open-mode=append",
+            "-H",
+            "--chdirs",
+            "-wn1",
+        ] {
+            assert_eq!(problems(good), 0, "{good}");
         }
     }
 }
