@@ -107,7 +107,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        31
+        32
     }
 
     fn semantic_version_of(&self, parameters: &Json) -> u32 {

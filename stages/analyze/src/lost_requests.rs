@@ -276,6 +276,12 @@ fn metric_of(column: &str) -> Option<&'static Metric> {
     }
 }
 
+/// Returns whether a column counts each lost request as one that met nothing, so that a loss cannot flatter its side.
+fn counts_losses(column: &str) -> bool {
+    let own = column.strip_suffix("_mean").unwrap_or(column);
+    ["n_ok", "ok_rate", "n_met", "slo_pass_rate"].contains(&own)
+}
+
 /// Returns the slowest answer of a cell by the metric behind a column.
 fn slowest(cell: &CellRows, column: &str) -> Option<f64> {
     let metric = metric_of(column)?;
@@ -286,7 +292,7 @@ fn slowest(cell: &CellRows, column: &str) -> Option<f64> {
 
 /// Returns by how much the value of a column would change if the lost requests of a cell had been answered as slowly as
 /// `top`, or had taken the whole time that the client waited. Returns `None` if no request was answered, or the column is
-/// neither a mean or quantile of a time nor a throughput.
+/// neither a mean or quantile of a time nor a throughput, nor counts the lost requests itself.
 fn shift(cell: &CellRows, (lost, top): (usize, f64), column: &str, scale: Scale) -> Option<f64> {
     let timings = contract::timings(cell);
     let (ok, failed): (Vec<&Timing<'_>>, Vec<&Timing<'_>>) =
@@ -295,6 +301,10 @@ fn shift(cell: &CellRows, (lost, top): (usize, f64), column: &str, scale: Scale)
         let (sent, done) = (t.request.sent_ns?, t.request.done_ns?);
         Some((done - sent) as f64 / 1e6)
     };
+    if counts_losses(column) {
+        // A request without a row is in no count.
+        return (failed.len() >= lost).then_some(0.0);
+    }
     let waits: Vec<f64> = failed.iter().map(|t| waited(t).unwrap_or(0.0)).collect();
     let waits = waits.into_iter().chain(std::iter::repeat(0.0)).take(lost);
     if !top.is_finite() {
@@ -361,6 +371,22 @@ mod tests {
         assert!(gaps(open).unwrap() > 10);
         assert_eq!(gaps(Vec::new()), None);
         assert_eq!(gaps(vec![(0, 5), (0, 7)]), None);
+    }
+
+    #[test]
+    fn a_column_that_counts_lost_requests_cannot_hide_them() {
+        let mut failed = contract::synthetic::request(1);
+        failed.status = contract::RequestStatus::Timeout;
+        let rows = contract::synthetic::rows_of(vec![contract::synthetic::request(0), failed]);
+        let moved = |lost: usize, column: &str| {
+            shift(&rows, (lost, f64::NEG_INFINITY), column, Scale::Difference)
+        };
+        for column in ["slo_pass_rate", "ok_rate_mean"] {
+            assert_eq!(moved(1, column), Some(0.0));
+            // The second lost request has no row.
+            assert_eq!(moved(2, column), None);
+        }
+        assert_eq!(moved(1, "goodput"), None);
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        28
+        29
     }
 
     /// A query that computes refuses numbers that do not fit. Other gates stay as they were.

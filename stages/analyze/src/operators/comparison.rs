@@ -143,6 +143,9 @@ pub(crate) struct Compared<T> {
     pub(crate) bootstrap: Option<Interval>,
     /// The smallest and the largest effect among several pooled coordinates.
     pub(crate) extremes: Option<Extremes>,
+    /// How far the mean effect would move, on the scale, if each pooled coordinate had the same weight. Without those that
+    /// some units lack, it is 0.
+    pub(crate) reweighed: f64,
     pub(crate) missing: Scalar,
     pub(crate) lineage: Vec<SourceRows>,
     /// The part that only one kind of comparison has.
@@ -311,6 +314,7 @@ impl Terms {
             if let Some(steps) = steps {
                 self.with_clock_steps(&steps, &mut judged);
             }
+            self.with_missing_levels(&mut judged);
             let extremes = judged.test.extremes.as_ref();
             let opposite = extremes.and_then(|extremes| extremes.note(self));
             if let Some(note) = opposite.filter(|_| judged.verdict.0 != Verdict::Undecidable) {

@@ -452,6 +452,32 @@ impl Terms {
         (stands, withdrawn)
     }
 
+    /// Withdraws findings that rest on the levels that some units lack: with the same weight for each level, they would not be
+    /// shown.
+    pub(super) fn with_missing_levels<T>(&self, judged: &mut Judged<T>) {
+        let shift = judged.test.reweighed;
+        let effect = match judged.test.effect.as_ref() {
+            Ok(effect) if judged.verdict.0 != Verdict::Undecidable && shift != 0.0 => effect.mean,
+            _ => return,
+        };
+        let (stands, withdrawn) = self.stands_if_moved(judged, shift);
+        if stands && !withdrawn {
+            return;
+        }
+        if !stands {
+            judged.verdict = (Verdict::Undecidable, None);
+        }
+        let size = self.scale.show_effect(effect + shift);
+        let so = match stands {
+            true => "",
+            false => WOULD_NOT_HOLD,
+        };
+        judged.add_reason(&format!(
+            "some units lack levels at which the effect differs: if each level had the same weight, the effect would be \
+             {size}{so}; measure the missing cells, or compare with `by`"
+        ));
+    }
+
     /// Adds to a verdict that the sides recorded their times in unlike steps. A finding is withdrawn if it would not be shown
     /// had the times been off by what their steps allow.
     pub(super) fn with_clock_steps<T>(&self, steps: &UnlikeSteps, judged: &mut Judged<T>) {

@@ -8,17 +8,20 @@ use std::collections::BTreeMap;
 
 use artifacts::Scalar;
 
+/// The alternating fits of units and coordinates. If one unit alone links a level with the others, as in ten units of five levels,
+/// a hundred reach ten digits.
+const FITS: usize = 200;
+
 /// Returns the factor by which centring hides the standard error of the difference between two sides, at least 1: the
 /// square root of the true variance ÷ the expected estimate from the spread of the units. If the units or the cells have
 /// equal variances, both follow from the design alone; the larger factor counts. `sides` has the side of each unit, 0 or
 /// 1, and `cells` the unit and the coordinate of each value.
 pub(crate) fn widening(sides: &[usize], cells: &[(usize, Vec<Scalar>)]) -> f64 {
-    let mut at: BTreeMap<String, usize> = BTreeMap::new();
+    let mut at: BTreeMap<Vec<String>, usize> = BTreeMap::new();
     let mut places = Vec::with_capacity(cells.len());
     for (unit, coordinate) in cells {
-        let name: Vec<String> = coordinate.iter().map(ToString::to_string).collect();
         let next = at.len();
-        places.push((*unit, *at.entry(name.join(", ")).or_insert(next)));
+        places.push((*unit, *at.entry(names(coordinate)).or_insert(next)));
     }
     if places.is_empty() || places.len() == sides.len() * at.len() {
         return 1.0;
@@ -71,6 +74,65 @@ fn ratio(sides: &[usize], cells: &[(usize, usize)], coordinates: usize, sources:
         .unwrap_or(1.0)
 }
 
+/// The unit, the coordinate and the value of a cell.
+pub(crate) type Cell = (Vec<Scalar>, Vec<Scalar>, f64);
+
+/// Returns how far the mean over units of values, each averaged over the coordinates that its unit has, would move if each
+/// coordinate had the same weight.
+///
+/// The effects of the coordinates come from an additive fit of units and coordinates, so what all cells of a unit share does not
+/// count. Where units do not link coordinates, as where each has a single one, the values do not separate the two, and the
+/// coordinate counts for nothing.
+pub(crate) fn reweighed(cells: &[Cell]) -> f64 {
+    let numbers = |name: fn(&Cell) -> Vec<String>| {
+        let mut at: BTreeMap<Vec<String>, usize> = BTreeMap::new();
+        for cell in cells {
+            let next = at.len();
+            at.entry(name(cell)).or_insert(next);
+        }
+        let places: Vec<usize> = cells.iter().map(|cell| at[&name(cell)]).collect();
+        (places, at.len())
+    };
+    let (units, n_units) = numbers(|(unit, _, _)| names(unit));
+    let (coordinates, n_coordinates) = numbers(|(_, coordinate, _)| names(coordinate));
+    let cells_of = |places: &[usize], count: usize| {
+        let mut sizes = vec![0_usize; count];
+        for place in places {
+            sizes[*place] += 1;
+        }
+        sizes
+    };
+    let full = |sizes: &[usize], size: usize| sizes.iter().all(|n| *n == size);
+    if n_coordinates < 2
+        || full(&cells_of(&units, n_units), n_coordinates)
+            && full(&cells_of(&coordinates, n_coordinates), n_units)
+    {
+        return 0.0;
+    }
+    let means = |places: &[usize], count: usize, value: &dyn Fn(usize) -> f64| -> Vec<f64> {
+        let mut sums = vec![(0.0, 0.0); count];
+        for (cell, place) in places.iter().enumerate() {
+            sums[*place].0 += value(cell);
+            sums[*place].1 += 1.0;
+        }
+        sums.iter().map(|(sum, n)| sum / n).collect()
+    };
+    let mut effects = vec![0.0; n_coordinates];
+    for _ in 0..FITS {
+        let rest = |cell: usize| cells[cell].2 - effects[coordinates[cell]];
+        let of_units = means(&units, n_units, &rest);
+        let rest = |cell: usize| cells[cell].2 - of_units[units[cell]];
+        effects = means(&coordinates, n_coordinates, &rest);
+    }
+    let of_units = means(&units, n_units, &|cell| effects[coordinates[cell]]);
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    mean(&effects) - mean(&of_units)
+}
+
+fn names(labels: &[Scalar]) -> Vec<String> {
+    labels.iter().map(ToString::to_string).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,5 +154,46 @@ mod tests {
         let rotation = turns(6, 2, 6);
         assert!((1.05..1.4).contains(&rotation), "{rotation}");
         assert!(turns(12, 2, 6) < rotation);
+    }
+
+    /// The cells of ten units, of which those from `few` on have the last two of five levels. `level` gives the effect of a level;
+    /// what the cells of a unit share does not count.
+    fn cells(few: i64, level: fn(i64) -> f64) -> Vec<Cell> {
+        let cells = (0..10).flat_map(|unit| (0..5).map(move |at| (unit, at)));
+        let cells = cells.filter(|(unit, at)| *at < 3 || *unit >= few);
+        let cell = |(unit, at): (i64, i64)| {
+            let value = level(at) + 0.3 * unit as f64;
+            (vec![Scalar::Int(unit)], vec![Scalar::Int(at)], value)
+        };
+        cells.map(cell).collect()
+    }
+
+    #[test]
+    fn levels_that_most_units_lack_count_like_the_others() {
+        let falls = |at: i64| if at < 3 { 0.06 } else { -0.2 };
+        let near = |ours: f64, expected: f64| assert!((ours - expected).abs() < 1e-9, "{ours}");
+        assert_eq!(reweighed(&cells(0, falls)), 0.0);
+        // The plain mean is (9 · 0.06 − 0.044) ÷ 10, and that of levels −0.044.
+        near(reweighed(&cells(9, falls)), -0.044 - 0.0496);
+        near(reweighed(&cells(9, |_| 0.06)), 0.0);
+        // Units of one coordinate each, and seeds of their own, are no levels.
+        let alone = |unit: i64| {
+            (
+                vec![Scalar::Int(unit)],
+                vec![Scalar::Int(unit % 3)],
+                0.1 * unit as f64,
+            )
+        };
+        near(reweighed(&(0..10).map(alone).collect::<Vec<_>>()), 0.0);
+        let seed = |unit: i64, seed: i64| {
+            let value = 0.1 * (unit * 7 + seed) as f64;
+            (
+                vec![Scalar::Int(unit)],
+                vec![Scalar::Int(100 * unit + seed)],
+                value,
+            )
+        };
+        let seeds = (0..10).flat_map(|unit| (0..=unit).map(move |own| seed(unit, own)));
+        near(reweighed(&seeds.collect::<Vec<_>>()), 0.0);
     }
 }

@@ -514,6 +514,7 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
         (effects.as_deref(), doubt.as_ref()),
     );
     let extremes = place.extremes(terms, &complete, doubt.as_ref());
+    let reweighed = place.reweighed(&complete, terms.scale);
     let sample = Sample::new(units.iter().map(|(a, b)| a - b)).ok();
     let wilcoxon = wilcoxon_signed_rank(&deltas, given.zeros(), given.continuity());
     // Ranks, signs and resamples take the units for independent.
@@ -568,6 +569,7 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
         labels: None,
         bootstrap,
         extremes,
+        reweighed,
         missing: place.missing.clone(),
         lineage: spans(
             &terms.from,

@@ -262,6 +262,7 @@ impl TypedOperator for UnpairedComparison {
                 let rule = (doubt.is_some(), terms.looks, terms.alpha);
                 let extremes = source.extremes(&both, rule);
                 let widening = source.widening(&both);
+                let reweighed = source.reweighed(&both);
                 let missing = from.missing_at(&terms.by, &stratum);
                 let place = (stratum.clone(), column, missing);
                 let refusal = unlike.clone();
@@ -272,7 +273,11 @@ impl TypedOperator for UnpairedComparison {
                     (&units, refusal),
                     (doubt, widening, context.seed),
                 );
-                tests.push(Compared { extremes, ..test });
+                tests.push(Compared {
+                    extremes,
+                    reweighed,
+                    ..test
+                });
             }
         }
         one_launch::note(context, &terms.pair.axis, units.axes(), &mut tests)?;
@@ -464,6 +469,7 @@ fn compare(
             .zip(of_values)
             .and_then(|(bootstrap, (a, b))| bootstrap.interval_of_difference(a, b)),
         extremes: None,
+        reweighed: 0.0,
         missing,
         lineage: spans(&terms.from, [a.rows, b.rows].concat()),
         own: Unpaired {

@@ -36,6 +36,11 @@ pub enum Refusal {
         /// The position, from 0.
         at: usize,
     },
+    /// The value at this position is so large or so small that its square is not a double.
+    OutOfRange {
+        /// The position, from 0.
+        at: usize,
+    },
     /// The value at this position has no logarithm.
     NotPositive {
         /// The position, from 0.
@@ -99,6 +104,10 @@ impl fmt::Display for Refusal {
             }
             Self::NoSpread { n } => write!(f, "{} {NO_SPREAD}", count(*n, "unit")),
             Self::NotFinite { at } => write!(f, "value {at} is not a finite number"),
+            Self::OutOfRange { at } => write!(
+                f,
+                "value {at} is too large or too small to compute with: check it, or choose another unit"
+            ),
             Self::NotPositive { at } => write!(f, "value {at} is not above 0 and has no ratio"),
             Self::Incomplete { at } => write!(f, "row {at} lacks values that the others have"),
             Self::QuantileUnbounded {

@@ -94,7 +94,15 @@ impl Sample {
 
     /// Returns the sample standard deviation with divisor n − 1; `None` for one value.
     pub fn std(&self) -> Option<f64> {
-        self.variance().map(f64::sqrt)
+        let variance = self.variance()?;
+        let span = self.max() - self.min();
+        if variance.is_normal() || span == 0.0 || !span.is_finite() {
+            return Some(variance.sqrt());
+        }
+        // The squares are no doubles.
+        let scaled = self.sorted.iter().map(|v| (v - self.min()) / span);
+        let scaled = Self::from_sorted(scaled.collect());
+        Some(scaled.variance()?.sqrt() * span)
     }
 
     /// Returns the coefficient of variation, std ÷ mean; `None` for one value or mean 0.
@@ -292,6 +300,16 @@ mod tests {
     fn a_large_offset_does_not_spoil_the_variance() {
         let sample = Sample::new([1e9 + 4.0, 1e9 + 7.0, 1e9 + 13.0, 1e9 + 16.0]).unwrap();
         assert_eq!(sample.variance(), Some(30.0));
+    }
+
+    #[test]
+    fn values_whose_squares_are_no_doubles_have_a_standard_deviation() {
+        for size in [1e-300, 1e300] {
+            let std = Sample::new([1.0, 2.0, 6.0].map(|v| v * size)).unwrap();
+            let ratio = std.std().unwrap() / size / 7.0_f64.sqrt();
+            assert!((ratio - 1.0).abs() < 1e-12, "{size}: {ratio}");
+        }
+        assert_eq!(Sample::new([1e300; 3]).unwrap().std(), Some(0.0));
     }
 
     fn values() -> impl Strategy<Value = Vec<f64>> {

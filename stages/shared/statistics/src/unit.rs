@@ -23,6 +23,9 @@ pub const LEAST_CLUSTERS: usize = 5;
 /// A standard deviation below this share of the largest effect is rounding.
 const ROUNDING: f64 = 1e-9;
 
+/// The sizes within which the fourth power of a standard error is a double: Satterthwaite's degrees of freedom need it.
+const RANGE: std::ops::RangeInclusive<f64> = 1e-60..=1e60;
+
 /// The mean effect of independent units, with everything that intervals, tests and bounds need.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UnitEffect {
@@ -48,8 +51,8 @@ pub struct UnitEffect {
 /// Returns the mean effect of units, or the reason why it cannot be judged.
 ///
 /// # Errors
-/// If there are fewer than three units, a value is not finite, or all units show the same effect. A spread of 0 would
-/// give p = 0.
+/// If there are fewer than three units, a value is not finite, the largest is too large or too small to compute with, or all
+/// units show the same effect. A spread of 0 would give p = 0.
 pub fn unit_effect(effects: &[f64]) -> Result<UnitEffect, Refusal> {
     unit_effect_rounded(effects, 0.0)
 }
@@ -69,8 +72,13 @@ pub fn unit_effect_rounded(effects: &[f64], rounding: f64) -> Result<UnitEffect,
         return Err(Refusal::TooFewUnits { n, least });
     }
     let sample = Sample::new(effects.iter().copied()).map_err(|_| Refusal::NoSpread { n })?;
-    let sd = sample.std().ok_or(Refusal::NoSpread { n })?;
     let largest = sample.min().abs().max(sample.max().abs());
+    if largest > 0.0 && !RANGE.contains(&largest) {
+        let at = effects.iter().position(|effect| effect.abs() == largest);
+        let at = at.unwrap_or_default();
+        return Err(Refusal::OutOfRange { at });
+    }
+    let sd = sample.std().ok_or(Refusal::NoSpread { n })?;
     if sd <= ROUNDING * largest {
         return Err(Refusal::NoSpread { n });
     }
@@ -325,6 +333,14 @@ mod tests {
         );
         assert_eq!(unit_effect(&[0.1; 5]), Err(Refusal::NoSpread { n: 5 }));
         assert_eq!(unit_effect(&[0.0; 5]), Err(Refusal::NoSpread { n: 5 }));
+        assert_eq!(
+            unit_effect(&[1.0, 2.0, -1e300]),
+            Err(Refusal::OutOfRange { at: 2 })
+        );
+        assert_eq!(
+            unit_effect(&[1e-300, 2e-300, 0.0]),
+            Err(Refusal::OutOfRange { at: 1 })
+        );
         assert_eq!(
             unit_effect(&[0.1, f64::NAN, 0.2]),
             Err(Refusal::NotFinite { at: 1 })

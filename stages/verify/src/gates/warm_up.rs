@@ -30,7 +30,7 @@ pub(crate) struct Parameters {
     #[serde(default = "defaults::alpha")]
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     alpha: f64,
-    /// The beginning matters if it is slower by at least this share of the later median.
+    /// The beginning matters if it is slower by more than this share of the later values, in the median or in the mean.
     #[serde(default = "fifth")]
     #[schemars(range(min = 0, max = 1))]
     effect: f64,
@@ -54,6 +54,8 @@ impl TypedGate for WarmUp {
         open arrivals, latency is mostly queueing, so the gate uses the server's pace instead: the time per token of \
         batches of answers, corrected by straight lines for the number of answers generated at the same time and for the \
         prompts that the server reads meanwhile.\n\n\
+        A beginning is slower by the ratio of medians or by that of means, whichever is larger: if only the first tenth \
+        of a cell is slow, the median of its first quarter is not.\n\n\
         Each cell has a one-sided Mann–Whitney test, Holm-adjusted over the cells that have enough values to decide \
         (Tarone's family). Van Elteren's test covers all cells together. Cells with the same prompts share their chance, \
         so their mean is one series of this test.\n\n\
@@ -187,18 +189,19 @@ fn test(cell: usize, series: &Series, parameters: &Parameters) -> Option<(f64, C
         Sample::new(later.iter().copied()).ok()?,
     );
     let test = mann_whitney_u(&a, &b, Continuity::Corrected)?;
-    let change = a.median() / b.median() - 1.0;
+    let (figure, [start_is, later_is]) = figures(&a, &b);
+    let change = start_is / later_is - 1.0;
     let slower = test.u > (a.len() * b.len()) as f64 / 2.0;
     let unit = series.unit;
     let rho = lag::around_level(later);
     let factor = lag::of_beginning(rho, a.len(), b.len());
     let observed = format!(
-        "first {} of {} {}: {}{unit}, later {}{unit} ({}){}",
+        "first {} of {} {}: {figure}{}{unit}, later {}{unit} ({}){}",
         a.len(),
         a.len() + b.len(),
         series.called,
-        show(a.median()),
-        show(b.median()),
+        show(start_is),
+        show(later_is),
         percent(change),
         lag::words(rho)
     );
@@ -217,6 +220,17 @@ fn test(cell: usize, series: &Series, parameters: &Parameters) -> Option<(f64, C
     ))
 }
 
+/// Returns the figures by which a beginning is slowest, with what they are called: the medians, or the means. If less than half
+/// of the beginning is slow, its median does not show it. If a later value is far off, the means do not.
+fn figures(start: &Sample, later: &Sample) -> (&'static str, [f64; 2]) {
+    let medians = [start.median(), later.median()];
+    let means = [start.mean(), later.mean()];
+    match means[0] / means[1] > medians[0] / medians[1] {
+        true => ("mean ", means),
+        false => ("", medians),
+    }
+}
+
 /// Returns the number of ways to choose n of n + m.
 fn arrangements(n: usize, m: usize) -> f64 {
     (1..=n).map(|i| (m + i) as f64 / i as f64).product()
@@ -229,6 +243,19 @@ mod tests {
 
     use super::*;
     use crate::one_cell;
+
+    #[test]
+    fn a_beginning_is_slow_by_its_median_or_by_its_mean() {
+        let sample = |values: &[f64]| Sample::new(values.iter().copied()).unwrap();
+        let later = sample(&[100.0, 101.0, 99.0, 100.0]);
+        // A slow tenth of the cell is two fifths of its first quarter.
+        let start = sample(&[200.0, 200.0, 100.0, 100.0, 100.0]);
+        assert_eq!(figures(&start, &later), ("mean ", [140.0, 100.0]));
+        // A later stall raises the mean alone.
+        let stalled = sample(&[100.0, 101.0, 99.0, 900.0]);
+        let start = sample(&[130.0, 131.0, 129.0]);
+        assert_eq!(figures(&start, &stalled), ("", [130.0, 100.5]));
+    }
 
     #[test]
     fn a_bound_has_no_sign() {

@@ -5,6 +5,7 @@ use statistics::UnitEffect;
 
 use super::Place;
 use crate::operators::comparison::{AtCoordinate, Extremes, Terms};
+use crate::operators::incomplete;
 use crate::operators::pairs::Pair;
 use crate::operators::resemblance::{self, Doubt};
 use crate::operators::units::{Scale, averaged};
@@ -38,6 +39,17 @@ impl Place<'_> {
         });
         let coordinates: Vec<AtCoordinate> = coordinates.collect();
         Some(extremes.tested(&names, &coordinates, (terms.looks, terms.alpha)))
+    }
+
+    /// Returns how far the mean effect would move if each coordinate had the same weight.
+    pub(super) fn reweighed(&self, complete: &[(&Pair, f64, f64)], scale: Scale) -> f64 {
+        let cell = |(pair, a, b): &(&Pair, f64, f64)| {
+            let effect = scale.effect(*a, *b)?;
+            Some((self.label(pair), self.coordinate(pair), effect))
+        };
+        let cells: Option<Vec<_>> = complete.iter().map(cell).collect();
+        let replicated = cells.filter(|_| !self.units.is_none());
+        replicated.map_or(0.0, |cells| incomplete::reweighed(&cells))
     }
 
     /// Returns the effect over units of the pairs at one coordinate; `None` if it cannot be judged. `doubt` is that of all pairs:

@@ -165,6 +165,37 @@ impl SideData<'_> {
         incomplete::widening(&sides, &cells)
     }
 
+    /// Returns how far the difference between the sides would move if each coordinate had the same weight.
+    pub(super) fn reweighed(&self, sides: &[Side; 2]) -> f64 {
+        if self.units.is_none() {
+            return 0.0;
+        }
+        let of_side = |side: &Side| {
+            let cell = |row: &usize| {
+                let value = self.scale.inward(self.from.number(*row, self.column)?)?;
+                let unit = self.from.key_at(*row, self.unit);
+                Some((unit, self.from.key_at(*row, self.within), value))
+            };
+            let cells: Option<Vec<incomplete::Cell>> = side.rows.iter().map(cell).collect();
+            let cells = cells.unwrap_or_default();
+            let means = averaged(cells.iter().map(|(_, c, value)| (c.clone(), *value)));
+            (cells, means)
+        };
+        let [a, b] = sides.each_ref().map(of_side);
+        // Each row counts by its distance from the centre of its coordinate, as in the effect.
+        let centred = |cells: &[incomplete::Cell]| {
+            let cell = |(unit, coordinate, value): &incomplete::Cell| {
+                let centre = f64::midpoint(at(&a.1, coordinate)?, at(&b.1, coordinate)?);
+                Some((unit.clone(), coordinate.clone(), value - centre))
+            };
+            cells.iter().map(cell).collect::<Option<Vec<_>>>()
+        };
+        match centred(&a.0).zip(centred(&b.0)) {
+            Some((a, b)) => incomplete::reweighed(&a) - incomplete::reweighed(&b),
+            None => 0.0,
+        }
+    }
+
     /// Explains why the units are not independent, as far as they show it. `nested` has the axes within which they lie.
     pub(super) fn doubt(&self, sides: &[Side; 2], nested: &[usize]) -> Option<Doubt> {
         if self.units.is_none() {
