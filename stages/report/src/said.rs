@@ -8,16 +8,22 @@ use std::ops::Range;
 use artifacts::Scalar;
 use pipeline::stage::{Json, KnownAxis, KnownStage, Problem, Step};
 
-use crate::check::{Numeral, is_quantile, numerals};
+use crate::check::{Numeral, hidden, is_quantile, numerals};
 use crate::claims::Claim;
 use crate::settings::Named;
 use crate::statement::{
     FREE, Rule, RuleKind, checked, is_checked_before_number, licenses, needs_proof,
 };
+pub(crate) use directions::{Compared, Contradiction, contradiction};
 
 const NUMBER: &str = "a number that is neither in the claim's rule nor a label of an axis";
 const WORD: &str = "the claim's rule does not check this word";
 const OPPOSITE: &str = "the claim's rule shows the opposite";
+const OTHER_METRIC: &str = "the claim's rule tests another metric";
+const HIDDEN: &str = "an invisible character inside a word hides it from the checks";
+const SHOW: &str = "leave the invisible character out";
+const BY_METRIC: &str =
+    "name the metric that the rule tests, or add a rule for this one with `all-of`";
 const NOTHING: &str =
     "the claim's rule only finds no difference, which does not show that none exists";
 const BY_RULE: &str = "let the rule test it, or leave it out: the report prints the sentence if the rule holds, and looks up \
@@ -54,11 +60,16 @@ pub(crate) fn wrong_in_claim(
         let numbers = allowed.wrong(says).into_iter();
         let words = wrong_words(says, rule).into_iter();
         let unproved = unproved_words(says, rule).into_iter();
-        let opposite = directions::opposite(says, rule, stages).into_iter();
+        let contradicts = directions::of_claim(says, rule, stages).into_iter();
+        let contradicts = contradicts.map(|(part, how)| match how {
+            Contradiction::Opposite => (part, OPPOSITE, BY_SIDE),
+            Contradiction::OtherMetric => (part, OTHER_METRIC, BY_METRIC),
+        });
+        let hidden = hidden(says).map(|part| (part, HIDDEN, SHOW));
         let wrong = numbers.map(|part| (part, NUMBER, BY_RULE));
         let wrong = wrong.chain(words.map(|part| (part, WORD, BY_RULE)));
         let wrong = wrong.chain(unproved.map(|part| (part, NOTHING, BY_EQUIVALENCE)));
-        let wrong = wrong.chain(opposite.map(|part| (part, OPPOSITE, BY_SIDE)));
+        let wrong = wrong.chain(contradicts).chain(hidden);
         problems.extend(wrong.map(|(part, message, hint)| {
             let message = format!("`{}`: {message}", &says[part.clone()]);
             let problem = Problem {
@@ -109,7 +120,7 @@ pub(crate) fn wrong_in_title(key: &str, text: &str) -> Vec<Problem> {
 }
 
 /// Splits a text into sentences. A stop inside a number or a version does not end one.
-fn sentences(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn sentences(text: &str) -> impl Iterator<Item = &str> {
     let ends = text
         .match_indices(['.', '?', '!'])
         .map(|(at, _)| at + 1)

@@ -530,7 +530,11 @@ fn claims(
     for name in names.unwrap_or_else(|| library.names("claims")) {
         let Some(definition) = library.find("claims", &name) else {
             let names = library.names("claims");
-            let hint = remedy(&name, "claims", names.iter().map(String::as_str));
+            let hint = match names.is_empty() {
+                true => "declare it in the experiment, `claims: {NAME: {says: TEXT, rule: {…}}}`, and give its name here"
+                    .to_owned(),
+                false => remedy(&name, "claims", names.iter().map(String::as_str)),
+            };
             problems.push(Problem::at(&["claims"], format!("no claim `{name}`")).hint(hint));
             continue;
         };

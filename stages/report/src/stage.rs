@@ -26,7 +26,7 @@ impl StageKind for Report {
     }
 
     fn semantic_version(&self) -> u32 {
-        34
+        35
     }
 
     fn class(&self) -> Class {

@@ -221,56 +221,83 @@ fn after_order(text: &str, previous: &[Range<usize>]) -> bool {
     word(preposition) == "of" && matches!(word(order).as_str(), "order" | "orders")
 }
 
+/// Characters that read as a sign before a number, apart from the dashes of a range.
+const SIGNS: [char; 13] = [
+    '-', '\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2212}', '\u{fe63}', '\u{ff0d}',
+    '\u{2796}', '+', '\u{fe62}', '\u{ff0b}', '\u{2795}',
+];
+
+/// Words after a number that multiply it or divide it.
+const SCALES: [&str; 16] = [
+    "percent",
+    "percentage",
+    "pp",
+    "hundred",
+    "thousand",
+    "million",
+    "millions",
+    "mio",
+    "billion",
+    "bn",
+    "trillion",
+    "ppm",
+    "permille",
+    "dozen",
+    "fold",
+    "lakh",
+];
+
+/// Prefixes of units, and what follows them as a word of its own: `k tok/s`.
+const PREFIXES: [&str; 4] = ["k", "K", "M", "G"];
+const PREFIXED: [&str; 6] = ["tok", "token", "tokens", "req", "request", "requests"];
+
 /// Returns text typed next to a traced number that changes its meaning: a sign before it, or a scale, a decimal or a
 /// power after it. In Markdown, a hyphen at the start of a line may be the mark of a list.
 pub(super) fn altered(text: &str, span: &Range<usize>, is_markdown: bool) -> Option<Range<usize>> {
     let before: Vec<(usize, char)> = text[..span.start].char_indices().rev().take(2).collect();
     if let Some((at, c)) = before.first() {
         let beyond = before.get(1).map(|(_, c)| *c);
-        let free =
-            beyond.is_none_or(|b| b.is_whitespace() || matches!(b, '(' | '[' | '|' | '*' | '_'));
+        let free = beyond.is_none_or(|b| {
+            b.is_whitespace() || matches!(b, '(' | '[' | '|' | '*' | '_' | '=' | ':' | '"' | '$')
+        });
         let bullet = is_markdown && beyond.is_none_or(|b| b == '\n') && *c == '-';
-        if (matches!(c, '-' | '\u{2212}' | '+') && free && !bullet) || (*c == '.' && free) {
+        if free && !bullet && (*c == '.' || SIGNS.contains(c)) {
             return Some(*at..span.end);
         }
     }
     let rest = &text[span.end..];
-    let trimmed = rest
-        .strip_prefix([' ', '\u{a0}', '\u{202f}'])
-        .unwrap_or(rest);
+    // A line of the visible text ends a block.
+    let trimmed = rest.trim_start_matches(|c: char| c.is_whitespace() && c != '\n');
     let skipped = rest.len() - trimmed.len();
     let first = trimmed.chars().next()?;
     if matches!(first, '%' | '‰' | '×' | '^') {
         return Some(span.start..span.end + skipped + first.len_utf8());
     }
-    let word: String = trimmed.chars().take_while(|c| c.is_alphabetic()).collect();
+    let word = first_word(trimmed);
+    let next = first_word(trimmed[word.len()..].trim_start());
     let lower = word.to_lowercase();
     let glued = skipped == 0
         && !word.is_empty()
-        && matches!(
-            word.as_str(),
-            "k" | "K" | "M" | "G" | "T" | "x" | "e" | "E" | "pp"
-        );
-    let scale = matches!(
-        lower.as_str(),
-        "percent"
-            | "percentage"
-            | "pp"
-            | "hundred"
-            | "thousand"
-            | "million"
-            | "billion"
-            | "trillion"
-            | "bn"
-            | "ppm"
-            | "dozen"
-            | "fold"
-    ) || (lower == "per" && trimmed[word.len()..].trim_start().starts_with("cent"));
-    if glued || scale {
+        && matches!(word, "k" | "K" | "M" | "G" | "T" | "x" | "e" | "E" | "pp");
+    let prefixed = PREFIXES.contains(&word) && PREFIXED.contains(&next);
+    let in_two_words = match &*lower {
+        "per" => matches!(next, "cent" | "mille"),
+        "basis" => next.starts_with("point"),
+        _ => false,
+    };
+    if glued || prefixed || in_two_words || SCALES.contains(&&*lower) {
         return Some(span.start..span.end + skipped + word.len());
     }
-    let fold = rest.strip_prefix("-fold").map(|_| "-fold".len())?;
-    Some(span.start..span.end + fold)
+    // `12-percent`, `12-fold`.
+    let joined = first_word(rest.strip_prefix(['-', '\u{2011}'])?);
+    let is_scale = SCALES.contains(&&*joined.to_lowercase());
+    is_scale.then(|| span.start..text.len() - rest.len() + 1 + joined.len())
+}
+
+/// The letters at the start of a text.
+fn first_word(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_alphabetic());
+    &text[..end.unwrap_or(text.len())]
 }
 
 #[cfg(test)]
@@ -337,5 +364,51 @@ mod tests {
             );
         }
         assert_eq!(lexeme_texts("the second run"), ["second"]);
+    }
+
+    /// Whether the text beside the number 7 changes it.
+    fn is_altered(text: &str) -> bool {
+        let at = text.find('7').unwrap();
+        altered(text, &(at..at + 1), false).is_some()
+    }
+
+    #[test]
+    fn text_beside_a_number_changes_it_in_any_dress() {
+        for text in [
+            "7  %",
+            "7\u{2009}%",
+            "7\t%",
+            "7 per mille",
+            "7 basis points",
+            "7-percent",
+            "7-fold",
+            "7\u{2011}million",
+            "7 k tok/s",
+            "7 M tokens",
+            "7K",
+            "-7",
+            "is \u{2013}7",
+            "is \u{ff0d}7",
+            "(\u{2011}7)",
+            "delta=-7",
+        ] {
+            assert!(is_altered(text), "{text}");
+        }
+        for text in [
+            "from 3\u{2013}7",
+            "a-7",
+            "is \u{2013} 7",
+            "7\n% of",
+            "7 K",
+            "7 per client",
+            "7 per centre",
+            "7-client",
+            "7 M1 chips",
+            "7 basis sets",
+            "7 \u{2013} a lot",
+            "7-",
+        ] {
+            assert!(!is_altered(text), "{text}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The number check: every numeral of the rendered text is traced, declared, or exempt by a
 //! documented rule (`docs/number-check.md`).
 
+mod headings;
 mod lexemes;
 mod names;
 mod numeral;
@@ -19,6 +20,7 @@ use lexemes::{Lexeme, Sort, lexemes};
 pub(crate) use names::{is_quantile, like_words, with_names};
 pub(crate) use numeral::{Numeral, numerals};
 use seen::Seen;
+pub(crate) use seen::{hidden, standing};
 
 pub(crate) use units::contradicts_label;
 pub(crate) use words::check_words;
@@ -60,6 +62,9 @@ const IN_FORMAT: &str = "write it in the format (`0.0%`, `0.0pp`, `0.00×`, `+0.
     it is checked against the column's unit";
 const OTHER_UNIT: &str =
     "a unit written by hand contradicts the unit of the traced number's column";
+const OTHER_HEADING: &str = "the heading of its column in the table names another unit";
+const CHANGE_HEADING: &str =
+    "write the unit of the traced column in the heading, or show it with the number (`0.0u`)";
 const TURNED: &str = "a character that reverses the text after it";
 const LEAVE_OUT: &str = "leave it out: the digits of numbers would be shown in another order";
 const GLUED: &str = "two traced numbers touch and read as one";
@@ -123,6 +128,10 @@ pub(crate) fn check(markdown: &str, spans: &[TracedSpan], literals: &[Literal]) 
         }
         before = Some(shown);
     }
+    let headed = headings::contradicted(markdown, spans).into_iter();
+    outcome
+        .findings
+        .extend(headed.map(|range| finding_of(markdown, &range, OTHER_HEADING, CHANGE_HEADING)));
     outcome.findings.sort_by_key(|f| (f.at, f.text.len()));
     outcome.findings.dedup_by_key(|f| (f.at, f.text.clone()));
     for ((range, literal), _) in declared.iter().zip(&used).filter(|(_, used)| **used) {
@@ -179,12 +188,8 @@ impl<'a> Text<'a> {
             return Some((range, SCALED));
         }
         // A format may have written the unit of the column.
-        let unit = span.entry.unit.as_deref()?;
-        let is_bare = span
-            .entry
-            .text
-            .ends_with(|c: char| c.is_numeric() || c == ']');
-        let other = is_bare.then(|| units::beside(&self.seen.text, seen, unit))??;
+        let unit = bare_unit(&span.entry)?;
+        let other = units::beside(&self.seen.text, seen, unit)?;
         source(other).map(|range| (range, OTHER_UNIT))
     }
 }
@@ -208,6 +213,12 @@ impl Shown<'_> {
         let entry = &self.span.entry;
         entry.source != TraceSource::Literal && entry.text.chars().any(char::is_numeric)
     }
+}
+
+/// The unit of a number that is shown without it.
+fn bare_unit(entry: &Entry) -> Option<&str> {
+    let is_bare = entry.text.ends_with(|c: char| c.is_numeric() || c == ']');
+    entry.unit.as_deref().filter(|_| is_bare)
 }
 
 /// The parts of a lexeme's numeric characters that no span covers.

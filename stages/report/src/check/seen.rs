@@ -188,6 +188,53 @@ impl Seen {
     }
 }
 
+/// Returns the text that readers see and that is not struck out, with a line for each block.
+pub(crate) fn standing(markdown: &str) -> String {
+    let mut text = String::new();
+    let mut struck = 0usize;
+    for event in Parser::new_ext(markdown, OPTIONS) {
+        match event {
+            Event::Start(Tag::Strikethrough) => struck += 1,
+            Event::End(TagEnd::Strikethrough) => struck = struck.saturating_sub(1),
+            Event::Html(html) | Event::InlineHtml(html) => match html.trim() {
+                "<del>" | "<s>" | "<strike>" => struck += 1,
+                "</del>" | "</s>" | "</strike>" => struck = struck.saturating_sub(1),
+                _ => {}
+            },
+            Event::Text(part) | Event::Code(part) if struck == 0 => {
+                text.extend(part.chars().filter(|c| !is_invisible(*c)));
+            }
+            Event::SoftBreak => text.push(' '),
+            Event::HardBreak | Event::End(TagEnd::Paragraph | TagEnd::Item | TagEnd::TableCell) => {
+                text.push('\n');
+            }
+            _ => {}
+        }
+    }
+    text
+}
+
+/// Returns the place of an invisible character inside a word of ASCII, with its neighbours: it hides the word from the checks.
+pub(crate) fn hidden(text: &str) -> Option<Range<usize>> {
+    let mut before: Option<(usize, char)> = None;
+    let mut is_hidden = false;
+    for (at, c) in text.char_indices() {
+        if is_invisible(c) {
+            is_hidden = true;
+            continue;
+        }
+        if let Some((start, before)) = before
+            && is_hidden
+            && before.is_ascii_alphanumeric()
+            && c.is_ascii_alphanumeric()
+        {
+            return Some(start..at + c.len_utf8());
+        }
+        (before, is_hidden) = (Some((at, c)), false);
+    }
+    None
+}
+
 /// Whether a character takes no place: joiners, soft hyphens, selectors of variants.
 fn is_invisible(c: char) -> bool {
     matches!(
@@ -230,6 +277,34 @@ mod tests {
         assert_eq!(cells.replace('\n', ""), "a | b | 1 | 2 | ");
         let html = Seen::read("<table>\n<tr><td>1</td><td>2</td></tr>\n</table>\n").text;
         assert_eq!(html.split_whitespace().collect::<Vec<_>>(), ["1", "2"]);
+    }
+
+    #[test]
+    fn text_that_is_struck_out_or_in_a_comment_does_not_stand() {
+        for (markdown, text) in [
+            ("It is<!-- not --> so", "It is so"),
+            ("It is ~~not~~ so", "It is  so"),
+            ("It is <del>not</del> so", "It is  so"),
+            ("[It](http://not.x) is *so*", "It is so"),
+            ("It is n\u{200b}ot so\nthere", "It is not so there"),
+        ] {
+            assert_eq!(standing(markdown).trim(), text, "{markdown}");
+        }
+    }
+
+    #[test]
+    fn an_invisible_character_inside_a_word_is_shown_with_its_neighbours() {
+        assert_eq!(hidden("al\u{ad}ways"), Some(1..5));
+        assert_eq!(hidden("5\u{200b}\u{200b}0 %"), Some(0..8));
+        // Between words, in emoji and in Persian it has its own use.
+        for text in [
+            "a \u{200b}b",
+            "\u{26a1}\u{fe0f} fast",
+            "\u{645}\u{6cc}\u{200c}\u{62e}",
+            "always",
+        ] {
+            assert_eq!(hidden(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -12,12 +12,20 @@ const WRITTEN: &[(&str, &str)] = &[
     ("ms", "ms"),
     ("s", "s"),
     ("sec", "s"),
+    ("secs", "s"),
     ("h", "h"),
+    ("hrs", "h"),
+    ("usec", "us"),
+    ("msec", "ms"),
+    ("msecs", "ms"),
     ("nanoseconds", "ns"),
     ("microseconds", "us"),
     ("milliseconds", "ms"),
     ("seconds", "s"),
+    ("minute", "min"),
     ("minutes", "min"),
+    ("mins", "min"),
+    ("hour", "h"),
     ("hours", "h"),
     ("ms/tok", "ms/tok"),
     ("ms/token", "ms/tok"),
@@ -27,11 +35,20 @@ const WRITTEN: &[(&str, &str)] = &[
     ("tok/s", "tok/s"),
     ("tokens/s", "tok/s"),
     ("tokens per second", "tok/s"),
+    ("tok/min", "tok/min"),
+    ("tokens/min", "tok/min"),
+    ("tokens per minute", "tok/min"),
+    ("tokens a minute", "tok/min"),
+    ("tokens per hour", "tok/h"),
     ("tok/ms", "tok/ms"),
     ("ktok/s", "ktok/s"),
     ("req/s", "req/s"),
     ("requests/s", "req/s"),
     ("requests per second", "req/s"),
+    ("req/min", "req/min"),
+    ("requests/min", "req/min"),
+    ("requests per minute", "req/min"),
+    ("requests per hour", "req/h"),
     ("tok/J", "tok/J"),
     ("tokens per joule", "tok/J"),
     ("J", "J"),
@@ -47,6 +64,12 @@ const WRITTEN: &[(&str, &str)] = &[
 /// Units of columns that are never written as one of [`WRITTEN`], but are other quantities.
 const OTHERS: [&str; 7] = ["B", "min", "MHz", "tok", "requests", "1", "pp"];
 
+/// Counted things that follow a number. They contradict a time, and no other unit: `341 tokens` may go on with *in each
+/// second*.
+const COUNTS: [&str; 4] = ["tok", "token", "tokens", "requests"];
+/// Columns of times.
+const TIMES: [&str; 8] = ["ns", "us", "ms", "s", "min", "h", "ms/tok", "s/tok"];
+
 /// Returns the unit written at the start of a text, if a column's unit contradicts it.
 pub(super) fn contradicts<'a>(text: &'a str, unit: &str) -> Option<&'a str> {
     let column = WRITTEN.iter().find(|(written, _)| *written == unit);
@@ -54,8 +77,12 @@ pub(super) fn contradicts<'a>(text: &'a str, unit: &str) -> Option<&'a str> {
         Some((_, unit)) => *unit,
         None => *OTHERS.iter().find(|other| **other == unit)?,
     };
+    let counts = COUNTS.iter().filter(|_| TIMES.contains(&column));
+    let counts = counts.map(|count| (*count, "1"));
     let here = WRITTEN
         .iter()
+        .copied()
+        .chain(counts)
         .filter(|(written, _)| begins_with(text, written));
     let (written, meant) = here.max_by_key(|(written, _)| written.len())?;
     // A time per token is usually written as a time: a TPOT of 12 ms.
@@ -73,10 +100,14 @@ pub(crate) fn contradicts_label<'a>(label: &'a str, unit: Option<&str>) -> Optio
 /// Returns the place of a unit that is written behind a number and contradicts the unit of its column.
 pub(super) fn beside(text: &str, number: &Range<usize>, unit: &str) -> Option<Range<usize>> {
     let rest = &text[number.end..];
-    let after = rest
-        .strip_prefix([' ', '\u{a0}', '\u{202f}'])
-        .unwrap_or(rest);
+    let after = rest.trim_start_matches(|c: char| c.is_whitespace() && c != '\n');
+    let inner = after.strip_prefix(['(', '[']);
+    let after = inner.unwrap_or(after);
     let written = contradicts(after, unit)?;
+    // `(s)` is a unit, and `(s = 3)` is not.
+    if inner.is_some() && !after[written.len()..].starts_with([')', ']']) {
+        return None;
+    }
     let end = text.len() - after.len() + written.len();
     Some(number.start..end)
 }
@@ -128,8 +159,29 @@ mod tests {
             // A column whose unit is not known here may have any name.
             ("ms", "milliseconds of waiting", None),
             ("s", "", None),
+            ("tokens per minute", "tok/s", Some("tokens per minute")),
+            ("secs", "ms", Some("secs")),
+            ("msec", "ms", None),
+            ("tokens", "ms", Some("tokens")),
+            ("tokens", "tok/s", None),
+            ("requests", "ms/tok", Some("requests")),
         ] {
             assert_eq!(contradicts(text, unit), wrong, "{text} {unit}");
+        }
+    }
+
+    #[test]
+    fn a_unit_follows_in_brackets_and_behind_any_space() {
+        for (text, is_wrong) in [
+            ("7 (s)", true),
+            ("7\u{2009}s", true),
+            ("7  [s]", true),
+            ("7 (ms)", false),
+            ("7 (s = 3)", false),
+            ("7 (short)", false),
+            ("7\ns", false),
+        ] {
+            assert_eq!(beside(text, &(0..1), "ms").is_some(), is_wrong, "{text}");
         }
     }
 

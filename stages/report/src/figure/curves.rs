@@ -18,7 +18,7 @@ struct Point {
     row: usize,
 }
 
-/// A rung of a ladder that has no mark because the cells are missing.
+/// A rung of a ladder that has no mark because the cells are missing or the value is undefined.
 pub(super) struct Gap {
     x: f64,
     series: usize,
@@ -203,7 +203,8 @@ fn y_axis(plot: &Plot<'_>, (low, high): (f64, f64), frame: &Frame) -> (Scale, Ve
     (Scale::linear(ends.0, ends.1, upwards.0, upwards.1), marks)
 }
 
-/// Finds the rungs of a ladder that have no mark because the cells are missing, without duplicates.
+/// Finds the rungs of a ladder that have no mark because the cells are missing or the value is undefined, without
+/// duplicates. The line passes over them, so the figure must show them.
 ///
 /// # Errors
 /// If the table lacks a column of the figure.
@@ -250,6 +251,49 @@ pub(super) fn gaps(plot: &Plot<'_>) -> Result<Vec<Gap>, FigureError> {
             });
         }
     }
+    for gap in undefined(plot, &series, &facets)? {
+        let is_listed = gaps
+            .iter()
+            .any(|g| (g.x, g.series, g.facet) == (gap.x, gap.series, gap.facet));
+        if !is_listed {
+            gaps.push(gap);
+        }
+    }
+    Ok(gaps)
+}
+
+/// Finds the rungs of a ladder whose rows have no value, such as a p99 of too few requests.
+fn undefined(
+    plot: &Plot<'_>,
+    series: &[String],
+    facets: &[String],
+) -> Result<Vec<Gap>, FigureError> {
+    let settings = plot.settings;
+    let y = settings.y.as_deref().expect("checked: a ladder has `y`");
+    let (mut gaps, mut marked) = (Vec::new(), Vec::new());
+    for row in 0..plot.view.rows.len() {
+        let at = |labels: &[String], column: &Option<String>| {
+            let own = plot.label(row, column.as_deref())?;
+            Ok::<_, FigureError>(labels.iter().position(|l| *l == own).unwrap_or(0))
+        };
+        let x = plot.number(row, &settings.x)?.filter(|x| *x > 0.0);
+        let Some(x) = x else { continue };
+        let place = (
+            x,
+            at(series, &settings.series)?,
+            at(facets, &settings.facet)?,
+        );
+        match plot.number(row, y)? {
+            Some(_) => marked.push(place),
+            None => gaps.push(Gap {
+                x,
+                series: place.1,
+                facet: place.2,
+                cell: format!("no value: {}", plot.key(row)),
+            }),
+        }
+    }
+    gaps.retain(|gap| !marked.contains(&(gap.x, gap.series, gap.facet)));
     Ok(gaps)
 }
 

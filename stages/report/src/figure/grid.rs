@@ -80,13 +80,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
             &attributes,
             &hover,
         );
-        svg.text(
-            x + width / 2.0,
-            y + height / 2.0 + 4.0,
-            Anchor::Middle,
-            "",
-            &text,
-        );
+        svg.inside((x + width / 2.0, y + height / 2.0), "", &text, width - 2.0);
     }
     close(plot, svg, left, top + height * rows.len() as f64);
     Ok(())
@@ -159,10 +153,10 @@ pub(super) fn matrix(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> 
     for (number, cell) in cells.iter().enumerate() {
         let (column, line) = (number % columns.len(), number / columns.len());
         let (x, y) = (left + width * column as f64, top + height * line as f64);
-        let middle = (x + width / 2.0, y + height / 2.0 + 4.0);
+        let middle = (x + width / 2.0, y + height / 2.0);
         // A missing row differs from a null: nothing was measured there.
         let Some((number, row)) = cell else {
-            svg.text(middle.0, middle.1, Anchor::Middle, "muted", GONE);
+            svg.text(middle.0, middle.1 + 4.0, Anchor::Middle, "muted", GONE);
             continue;
         };
         let rank = number.and_then(|v| steps.iter().position(|s| *s == v));
@@ -181,13 +175,8 @@ pub(super) fn matrix(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> 
             &attributes,
             &hover,
         );
-        svg.text(
-            middle.0,
-            middle.1,
-            Anchor::Middle,
-            if number.is_some() { "facet" } else { "muted" },
-            &text,
-        );
+        let class = if number.is_some() { "facet" } else { "muted" };
+        svg.inside(middle, class, &text, width - 2.0);
     }
     close(plot, svg, left, top + height * rows.len() as f64);
     Ok(())

@@ -126,10 +126,38 @@ pub(crate) fn without_values(view: &View, settings: &FigureSettings) -> Option<S
     if view.rows.is_empty() {
         return Some(no_rows(view, settings).to_string());
     }
-    let y = settings.y.as_deref()?;
-    let is_known = |row: usize| !matches!(view.get(row, y), Ok(Scalar::Null));
-    let nothing = !(0..view.rows.len()).any(is_known);
-    nothing.then(|| format!("no row has a value of `{y}`"))
+    let rows = || 0..view.rows.len();
+    let needed = needed_values(settings);
+    let unknown = |column: &&&str| !rows().any(|row| has_all(view, row, &[**column]));
+    if let Some(column) = needed.iter().find(unknown) {
+        return Some(format!("no row has a value of `{column}`"));
+    }
+    let nothing = !needed.is_empty() && !rows().any(|row| has_all(view, row, &needed));
+    nothing.then(|| format!("no row has values of `{}`", needed.join("` and `")))
+}
+
+/// Returns whether a row has a value in each of some columns.
+fn has_all(view: &View, row: usize, columns: &[&str]) -> bool {
+    let is_known = |column: &&str| !matches!(view.get(row, column), Ok(Scalar::Null));
+    columns.iter().all(is_known)
+}
+
+/// Returns the columns whose values a row needs for a mark.
+fn needed_values(settings: &FigureSettings) -> Vec<&str> {
+    let (x, y) = (Some(settings.x.as_str()), settings.y.as_deref());
+    let columns = match settings.kind {
+        FigureKind::Ladder | FigureKind::Scatter | FigureKind::Fit | FigureKind::Timeline => {
+            [y, x, None]
+        }
+        FigureKind::Bubble => [y, x, settings.value.as_deref()],
+        FigureKind::Ecdf => [x, None, None],
+        FigureKind::Bar
+        | FigureKind::Box
+        | FigureKind::HeatMap
+        | FigureKind::Matrix
+        | FigureKind::Forest => [y, None, None],
+    };
+    columns.into_iter().flatten().collect()
 }
 
 fn no_rows(view: &View, settings: &FigureSettings) -> FigureError {
@@ -180,6 +208,24 @@ pub(crate) fn marks_of(
     };
     if gaps {
         text.push_str(" Cross: no value.");
+    }
+    // A distribution of latencies has only the requests that were answered, for instance.
+    let is_silent = match settings.kind {
+        FigureKind::Ecdf
+        | FigureKind::Box
+        | FigureKind::Bubble
+        | FigureKind::Scatter
+        | FigureKind::Fit => true,
+        FigureKind::Ladder
+        | FigureKind::Bar
+        | FigureKind::HeatMap
+        | FigureKind::Matrix
+        | FigureKind::Forest
+        | FigureKind::Timeline => false,
+    };
+    let needed = needed_values(settings);
+    if is_silent && (0..view.rows.len()).any(|row| !has_all(view, row, &needed)) {
+        text.push_str(" Rows without a value are left out.");
     }
     if settings.frontier.is_some() {
         text.push_str(" Dashed line: the frontier. Hollow mark: off the frontier.");

@@ -221,6 +221,29 @@ impl Svg {
         );
     }
 
+    /// A text in the middle of a box. It is never shortened, since a part of a number is another number: its letters get
+    /// smaller instead.
+    pub(super) fn inside(&mut self, (x, y): (f64, f64), class: &str, text: &str, room: f64) {
+        let width = text.chars().count() as f64 * letter(class);
+        if width <= room {
+            self.text(x, y + 4.0, Anchor::Middle, class, text);
+            return;
+        }
+        let share = room / width;
+        let class = match class {
+            "" => String::new(),
+            class => format!(" class=\"{class}\""),
+        };
+        let _ = writeln!(
+            self.body,
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\" font-size=\"{}\"{class}>{}</text>",
+            fixed(x),
+            fixed(y + 4.0 * share),
+            fixed(12.0 * share),
+            escape(text)
+        );
+    }
+
     /// A label at the side, which reads upward, with its middle at a height. It is shortened to the plot beside it.
     pub(super) fn vertical_text(&mut self, x: f64, y: f64, text: &str, plot: f64) {
         let (x, y) = (fixed(x), fixed(y));
@@ -458,5 +481,15 @@ mod tests {
             "{drawn}"
         );
         assert!(drawn.contains(">short</text>"), "{drawn}");
+    }
+
+    #[test]
+    fn a_text_without_room_gets_smaller_and_is_never_shortened() {
+        let mut svg = Svg::new("title", "caption");
+        svg.inside((50.0, 20.0), "", "1037", 28.0);
+        assert!(!svg.body.contains("font-size"), "{}", svg.body);
+        svg.inside((50.0, 20.0), "", "1037", 14.0);
+        assert_eq!(svg.body.matches(">1037<").count(), 2);
+        assert!(svg.body.contains("font-size=\"6"), "{}", svg.body);
     }
 }

@@ -1,4 +1,5 @@
-//! The direction that a sentence states: *faster* contradicts a rule that shows the opposite.
+//! The direction that a sentence states: *faster* contradicts a rule that shows the opposite, and *more tokens per second*
+//! contradicts a rule about latencies.
 //!
 //! Only sentences that can be read in one way are judged: with one word of direction, no denial, and one side as their
 //! subject.
@@ -116,8 +117,37 @@ const TIMES: [&str; 8] = [
     "latency", "wait", "time", "ttft", "tpot", "itl", "e2e", "delay",
 ];
 
-/// Returns the word of a sentence that states the opposite of its rule, if there is one.
-pub(super) fn opposite(says: &str, rule: &Rule, stages: &[KnownStage]) -> Option<Range<usize>> {
+/// Nouns of one kind of metric only. *Rate* and *time* also name settings.
+const TIMES_ALONE: [&str; 5] = ["latency", "ttft", "tpot", "itl", "e2e"];
+
+/// What a comparison shows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Compared {
+    /// The labels of its sides.
+    pub(crate) a: String,
+    /// See [`Self::a`].
+    pub(crate) b: String,
+    /// Whether side a has the higher value.
+    pub(crate) a_is_higher: bool,
+    /// Which values of its metric are better.
+    pub(crate) better: Better,
+}
+
+/// How a sentence contradicts a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contradiction {
+    /// It states the other direction.
+    Opposite,
+    /// It states the direction of another metric.
+    OtherMetric,
+}
+
+/// Returns the word of a claim that contradicts its rule, if there is one.
+pub(super) fn of_claim(
+    says: &str,
+    rule: &Rule,
+    stages: &[KnownStage],
+) -> Option<(Range<usize>, Contradiction)> {
     let Rule::Different(tested) = rule else {
         return None;
     };
@@ -127,7 +157,22 @@ pub(super) fn opposite(says: &str, rule: &Rule, stages: &[KnownStage]) -> Option
         Side::Either => return None,
     };
     let parameters = parameters(&tested.table, stages)?;
-    let better = direction(tested.only.get("metric"), parameters)?;
+    let side = |key: &str| Some(parameters["pair"][key].as_str()?.to_owned());
+    let compared = Compared {
+        a: side("a")?,
+        b: side("b")?,
+        a_is_higher,
+        better: direction(tested.only.get("metric"), parameters)?,
+    };
+    contradiction(says, &compared)
+}
+
+/// Returns the word of a sentence that contradicts a comparison, if there is one.
+pub(crate) fn contradiction(
+    says: &str,
+    compared: &Compared,
+) -> Option<(Range<usize>, Contradiction)> {
+    let better = compared.better;
     let words: Vec<Range<usize>> = words(says);
     let lower = |range: &Range<usize>| says[range.clone()].to_lowercase();
     if words.iter().any(|word| DENIALS.contains(&&*lower(word))) {
@@ -154,9 +199,6 @@ pub(super) fn opposite(says: &str, rule: &Rule, stages: &[KnownStage]) -> Option
     if before.is_some_and(|word| OF_STATES.contains(&&*word)) {
         return None;
     }
-    let is_a = subject_is_a(says, &parameters["pair"])?;
-    let subject_is_higher = is_a == a_is_higher;
-    let subject_is_better = subject_is_higher == (better == Better::Higher);
     let from = words[at].end;
     let end = says[from..]
         .find([',', ';', ':', '('])
@@ -174,6 +216,12 @@ pub(super) fn opposite(says: &str, rule: &Rule, stages: &[KnownStage]) -> Option
         Better::Higher => is_rate && !names(&TIMES),
         Better::Lower => names(&TIMES) && !is_rate,
     };
+    if of_other_metric(&quantity, better) {
+        return Some((words[at].clone(), Contradiction::OtherMetric));
+    }
+    let is_a = subject_is_a(says, &compared.a, &compared.b)?;
+    let subject_is_higher = is_a == compared.a_is_higher;
+    let subject_is_better = subject_is_higher == (better == Better::Higher);
     // The object of a verb is the other side.
     let is_verb = lower(&words[at]).starts_with("outperform") || lower(&words[at]) == "beats";
     let of_rule = is_verb || quantity.is_empty() || is_of_metric;
@@ -183,7 +231,21 @@ pub(super) fn opposite(says: &str, rule: &Rule, stages: &[KnownStage]) -> Option
         Says::Long(long) if of_rule && better == Better::Lower => long == subject_is_higher,
         Says::Good(_) | Says::High(_) | Says::Long(_) => true,
     };
-    (!agrees).then(|| words[at].clone())
+    (!agrees).then(|| (words[at].clone(), Contradiction::Opposite))
+}
+
+/// Whether a quantity ends with the name of a metric of the other kind: a rate, if less is better.
+fn of_other_metric(quantity: &[String], better: Better) -> bool {
+    // `TTFT p99` ends with its metric.
+    let last = quantity.iter().rposition(|word| word != "p");
+    let Some(last) = last.map(|at| quantity[at].as_str()) else {
+        return false;
+    };
+    let counts = quantity.iter().any(|word| COUNTED.contains(&&**word));
+    match better {
+        Better::Higher => TIMES_ALONE.contains(&last),
+        Better::Lower => last == "throughput" || counts && matches!(last, "second" | "s"),
+    }
 }
 
 /// Returns the parameters of a comparison.
@@ -215,8 +277,7 @@ fn direction(chosen: Option<&OneOrMany>, parameters: &Json) -> Option<Better> {
 }
 
 /// Whether the subject of a sentence is side a of a comparison; `None` if the sentence does not say.
-fn subject_is_a(says: &str, pair: &Json) -> Option<bool> {
-    let (a, b) = (pair["a"].as_str()?, pair["b"].as_str()?);
+fn subject_is_a(says: &str, a: &str, b: &str) -> Option<bool> {
     let common = |label: &str| COMMON.contains(&label.to_lowercase().as_str());
     if a.is_empty() || b.is_empty() || common(a) || common(b) {
         return None;
@@ -289,7 +350,53 @@ mod tests {
             }}]})],
         }];
         let rule = serde_json::from_value(rule).unwrap();
-        opposite(says, &rule, &stages).map(|range| &says[range])
+        of_claim(says, &rule, &stages).map(|(range, _)| &says[range])
+    }
+
+    #[test]
+    fn a_word_about_another_metric_than_that_of_the_rule_is_returned() {
+        for (says, metric, word) in [
+            (
+                "The batched server has the higher throughput.",
+                "ttft_ms_p50",
+                "higher",
+            ),
+            (
+                "The batched server delivers more tokens per second.",
+                "ttft_ms_p50",
+                "more",
+            ),
+            ("It has the lower latency.", "output_throughput", "lower"),
+            (
+                "The batched server has a shorter TTFT p99 than the serial one.",
+                "output_throughput",
+                "shorter",
+            ),
+        ] {
+            assert_eq!(wrong(says, metric, "either"), None, "{says}");
+            assert_eq!(wrong(says, metric, "less"), Some(word), "{says}");
+            assert_eq!(wrong(says, metric, "greater"), Some(word), "{says}");
+        }
+        for (says, metric) in [
+            (
+                "A larger latency budget helps batched.",
+                "output_throughput",
+            ),
+            ("At a lower latency, they differ.", "output_throughput"),
+            ("More tokens reach batched servers.", "ttft_ms_p50"),
+            ("With higher throughput goes a cost.", "ttft_ms_p50"),
+            (
+                "Under more requests per second, they differ.",
+                "ttft_ms_p50",
+            ),
+            (
+                "A smaller time slice gives batched the lead.",
+                "output_throughput",
+            ),
+        ] {
+            assert_eq!(wrong(says, metric, "less"), None, "{says}");
+            assert_eq!(wrong(says, metric, "greater"), None, "{says}");
+        }
     }
 
     #[test]
@@ -385,7 +492,6 @@ mod tests {
             "The two servers differ.",
             "It is slower.",
             // Another quantity than the rule's.
-            "The batched server has the lower latency.",
             "The batched server needs less memory.",
             "The batched server is slower at first, then faster.",
             "The batched-only server is slower.",

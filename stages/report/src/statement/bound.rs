@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use artifacts::{Column, Table, TableError};
+use artifacts::{Column, Scalar, Table, TableError};
 use minijinja::value::{Enumerator, Kwargs, Object, Value, from_args};
 use minijinja::{Environment, Error, State};
 use pipeline::stage::Json;
@@ -14,12 +14,15 @@ use pipeline::stage::Json;
 use super::again::Written;
 use super::judge::judge;
 use super::judgement::Judgement;
-use super::licence::{FREE, checked, denies};
+use super::licence::{FREE, asserted, better_of_metric, checked, denies};
 use super::predicate::Truth;
 use super::rule::{Rule, RuleKind};
+use crate::check::standing;
 use crate::format::format_value;
 use crate::language::{Shown, World, json_of, missed, plain_row, wrong};
+use crate::said::{Compared, Contradiction, contradiction, sentences};
 use crate::trace::{Enclosed, Entry, TraceSource, unmarked};
+use crate::view::View;
 
 contract::words! {
     /// What became of a statement or a claim.
@@ -166,29 +169,30 @@ impl Object for Function {
         let object = Value::from_object(Found {
             world: self.world.clone(),
             id,
-            judgement,
+            judgement: judgement.clone(),
         });
         let text = match otherwise {
             Some(otherwise) if !holds => {
                 let name = format!("alternative of `{}`", self.name);
                 let context = minijinja::context! { s => object };
                 let text = state.env().render_named_str(&name, &otherwise, context)?;
-                let plain = unmarked(&text);
-                if let Some((range, word)) = checked(&plain).first()
-                    && !denies(&plain[..range.start])
-                {
+                if let Some(word) = asserted(&standing(&unmarked(&text))) {
                     return Err(wrong(&format!(
-                        "the alternative says `{word}` without a `not` before it; it is rendered \
-                         when the statement does not hold, so it may only deny the statement's words"
+                        "the alternative says `{word}` without a `not` before it in its sentence; it is \
+                         rendered when the statement does not hold, so it may only deny the statement's words"
                     )));
                 }
                 text
             }
             _ => {
                 let text = rendered_words(&caller, state, &object)?;
-                if self.kind == RuleKind::NoEvidence {
-                    denied(&unmarked(&text)).map_err(|message| wrong(&message))?;
+                let plain = standing(&unmarked(&text));
+                match self.kind {
+                    RuleKind::NoEvidence => denied(&plain),
+                    RuleKind::Different => agrees(&plain, &judgement),
+                    _ => Ok(()),
                 }
+                .map_err(|message| wrong(&message))?;
                 text
             }
         };
@@ -235,6 +239,50 @@ fn denied(text: &str) -> Result<(), String> {
         )),
         _ => Ok(()),
     }
+}
+
+/// Checks that the words under `different` state no other direction and no other metric than its rows.
+///
+/// # Errors
+/// If they do.
+fn agrees(text: &str, judgement: &Judgement) -> Result<(), String> {
+    let Some(compared) = judgement.view.as_ref().and_then(compared) else {
+        return Ok(());
+    };
+    let wrong = |sentence| {
+        let (range, why) = contradiction(sentence, &compared)?;
+        Some((&sentence[range], why))
+    };
+    match sentences(text).find_map(wrong) {
+        None => Ok(()),
+        Some((word, Contradiction::Opposite)) => Err(format!(
+            "the statement says `{word}`, but its rows show the opposite; change the word"
+        )),
+        Some((word, Contradiction::OtherMetric)) => Err(format!(
+            "the statement says `{word}` of another metric than its rows compare; select the rows of that metric"
+        )),
+    }
+}
+
+/// Returns what rows of a comparison show, if it is the same in all of them.
+fn compared(view: &View) -> Option<Compared> {
+    let text = |row: usize, column: &str| match view.value(row, column) {
+        Some(Scalar::Text(text)) => Some(text),
+        _ => None,
+    };
+    let one = |row: usize| {
+        let (a, b) = (text(row, "a")?, text(row, "b")?);
+        Some(Compared {
+            a_is_higher: text(row, "higher")? == a,
+            better: better_of_metric(&text(row, "metric")?)?,
+            a,
+            b,
+        })
+    };
+    let mut rows = (0..view.rows.len()).map(one);
+    let first = rows.next()??;
+    rows.all(|row| row.as_ref() == Some(&first))
+        .then_some(first)
 }
 
 /// Explains why a statement is not rendered.

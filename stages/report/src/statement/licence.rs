@@ -177,6 +177,18 @@ const DENIALS: &[&str] = &[
     "not", "no", "nor", "neither", "without", "cannot", "never", "none", "fails",
 ];
 
+/// Words that turn a denial before them into an assertion: *no doubt*, *without exception*.
+const AFFIRMING: [&str; 8] = [
+    "doubt",
+    "doubts",
+    "question",
+    "wonder",
+    "surprise",
+    "surprisingly",
+    "exception",
+    "exceptions",
+];
+
 /// Returns whether a rule allows a word.
 pub(crate) fn allows(rule: RuleKind, word: &str) -> bool {
     FREE.contains(&word)
@@ -265,9 +277,33 @@ pub(crate) fn checked(text: &str) -> Vec<(Range<usize>, &'static str)> {
 
 /// Whether a text contains a denial: declared alternatives may only deny.
 pub(crate) fn denies(text: &str) -> bool {
-    runs(text)
-        .into_iter()
-        .any(|r| DENIALS.contains(&text[r].to_lowercase().as_str()))
+    let words = runs(text).into_iter().map(|r| text[r].to_lowercase());
+    let words: Vec<String> = words.collect();
+    words.iter().enumerate().any(|(at, word)| {
+        let next = words.get(at + 1).map_or("", String::as_str);
+        DENIALS.contains(&&**word) && !AFFIRMING.contains(&next)
+    })
+}
+
+/// Returns the first word that needs a licence and that no denial precedes in its sentence.
+pub(crate) fn asserted(text: &str) -> Option<&'static str> {
+    let words = checked(text).into_iter().enumerate();
+    let mut words = words.filter(|(at, (_, word))| *at == 0 || !is_checked_before_number(word));
+    let asserts = |range: &Range<usize>| {
+        let before = &text[..range.start];
+        let ends = before.match_indices(['.', '!', '?', '\n']);
+        // A lower-case letter goes on after an abbreviation.
+        let mut ends = ends.map(|(at, _)| at + 1).filter(|end| {
+            let after = &text[*end..];
+            let next = after.trim_start().chars().next();
+            before[*end - 1..].starts_with('\n')
+                || after.starts_with(char::is_whitespace) && !next.is_some_and(char::is_lowercase)
+        });
+        !denies(&before[ends.next_back().unwrap_or(0)..])
+    };
+    words
+        .find(|(_, (range, _))| asserts(range))
+        .map(|(_, (_, word))| word)
 }
 
 fn known_words() -> impl Iterator<Item = &'static str> {
@@ -351,6 +387,29 @@ mod tests {
             "time_between_tokens",
         ] {
             assert_eq!(words(text), Vec::<&str>::new(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_denial_holds_for_its_sentence() {
+        for text in [
+            "Not every curve falls: 3 of 4 do.",
+            "It does not fall monotonically. Some step raises it.",
+            "It is not only long-prefill.",
+            "The data support no statement about all engines, e.g. about both of these.",
+            "It cannot be shown that alpha is above it everywhere.",
+            "Some rows have another source.",
+        ] {
+            assert_eq!(asserted(text), None, "{text}");
+        }
+        for (text, word) in [
+            ("Serial fails. It is always so.", "always"),
+            ("No doubt it is always so.", "always"),
+            ("Without doubt, all of them.", "all"),
+            ("Not every cell.\nAll of them.", "all"),
+            ("There is no exception: it holds everywhere.", "everywhere"),
+        ] {
+            assert_eq!(asserted(text), Some(word), "{text}");
         }
     }
 

@@ -448,47 +448,79 @@ fn a_time_line_has_a_gap_where_a_value_is_missing() {
     assert_eq!(lines.count(), 6, "three cells, one value missing in each");
 }
 
+/// Renders a figure of samples of a GPU, which one ok cell has; returns the report and the figure.
+fn of_samples(gpu: Option<&Table>, figure: &Value) -> (String, String) {
+    let mut lab = lab();
+    let input = lab.inputs.iter_mut().find(|i| i.kind == "load").unwrap();
+    let stage = input.stage.clone();
+    if let Some(table) = gpu {
+        let artifact = crate::fixture::store_table(&lab.store, table);
+        let ok = input.cells.iter_mut().find(|c| c.status == CellStatus::Ok);
+        let outputs = &mut ok.unwrap().outputs;
+        outputs.insert("gpu_telemetry".to_owned(), artifact);
+    }
+    let mut figure = figure.clone();
+    figure["table"] = json!(format!("{stage}.gpu_telemetry"));
+    figure["title"] = json!("Power");
+    figure["caption"] = json!("Over time");
+    let settings = json!({"template": "t.md", "figures": {"watts": figure}});
+    let templates = Templates::one("{{ figure(\"watts\") }}\n");
+    let done = lab.render(&settings, &templates).unwrap();
+    let svg = String::from_utf8(bytes(&done, "figures/watts.svg")).unwrap();
+    (crate::fixture::markdown(&done), svg)
+}
+
+fn power(watts: [Option<f64>; 2]) -> Table {
+    let columns = vec![
+        Column::int("at_ns", [Some(1_000_000_000), Some(2_000_000_000)]).unit("ns"),
+        Column::float("power_w", watts).unit("W"),
+    ];
+    Table::new(columns).unwrap()
+}
+
 #[test]
 fn a_figure_of_samples_that_no_cell_has_is_empty_and_says_why() {
-    let render = |gpu: Option<&Table>| {
-        let mut lab = lab();
-        let input = lab.inputs.iter_mut().find(|i| i.kind == "load").unwrap();
-        let stage = input.stage.clone();
-        if let Some(table) = gpu {
-            let artifact = crate::fixture::store_table(&lab.store, table);
-            let ok = input.cells.iter_mut().find(|c| c.status == CellStatus::Ok);
-            let outputs = &mut ok.unwrap().outputs;
-            outputs.insert("gpu_telemetry".to_owned(), artifact);
-        }
-        let settings = json!({
-            "template": "t.md",
-            "figures": {"watts": {
-                "kind": "timeline", "table": format!("{stage}.gpu_telemetry"), "x": "at_ns",
-                "y": "power_w", "title": "Power", "caption": "Over time",
-            }},
-        });
-        let templates = Templates::one("{{ figure(\"watts\") }}\n");
-        let done = lab.render(&settings, &templates).unwrap();
-        let svg = String::from_utf8(bytes(&done, "figures/watts.svg")).unwrap();
-        (crate::fixture::markdown(&done), svg)
-    };
-    let (text, svg) = render(None);
+    let timeline = json!({"kind": "timeline", "x": "at_ns", "y": "power_w"});
+    let (text, svg) = of_samples(None, &timeline);
     let caption = "Power. Over time. *No data: no GPU was sampled.*";
     assert!(text.contains(caption), "{text}");
     assert!(svg.contains("No data: no GPU was sampled"), "{svg}");
-    let power = |watts: Option<f64>| {
-        let columns = vec![
-            Column::int("at_ns", [Some(0), Some(1_000_000_000)]).unit("ns"),
-            Column::float("power_w", [watts, watts]).unit("W"),
-        ];
-        Table::new(columns).unwrap()
+    let distribution = json!({"kind": "ecdf", "x": "power_w"});
+    for figure in [&timeline, &distribution] {
+        let (text, _) = of_samples(Some(&power([None, None])), figure);
+        assert!(text.contains("no row has a value of `power_w`"), "{text}");
+        // A cell without samples does not remove the figure of the cells that have some.
+        let (text, svg) = of_samples(Some(&power([Some(300.0), Some(300.0)])), figure);
+        assert!(!text.contains("No data") && svg.contains("Power"), "{text}");
+    }
+}
+
+#[test]
+fn a_rung_without_a_value_has_a_cross_and_the_caption_says_so() {
+    let ladder = json!({"kind": "ladder", "x": "at_ns", "y": "power_w"});
+    let crosses = |watts| {
+        let (text, svg) = of_samples(Some(&power(watts)), &ladder);
+        (
+            svg.matches("no value: ").count(),
+            text.contains("Cross: no value."),
+        )
     };
-    let (text, _) = render(Some(&power(None)));
-    assert!(text.contains("no row has a value of `power_w`"), "{text}");
-    // A cell without samples does not remove the figure of the cells that have some.
-    let (text, svg) = render(Some(&power(Some(300.0))));
-    assert!(
-        !text.contains("No data") && svg.contains("data-row"),
-        "{text}"
-    );
+    assert_eq!(crosses([Some(300.0), Some(310.0)]), (0, false));
+    assert_eq!(crosses([Some(300.0), None]), (1, true));
+}
+
+#[test]
+fn a_figure_that_leaves_rows_without_a_value_out_says_so() {
+    for figure in [
+        json!({"kind": "ecdf", "x": "power_w"}),
+        json!({"kind": "scatter", "x": "at_ns", "y": "power_w"}),
+        json!({"kind": "box", "x": "at_ns", "y": "power_w"}),
+    ] {
+        let says = |watts| {
+            let (text, _) = of_samples(Some(&power(watts)), &figure);
+            text.contains("Rows without a value are left out.")
+        };
+        assert!(says([Some(300.0), None]), "{figure}");
+        assert!(!says([Some(300.0), Some(310.0)]), "{figure}");
+    }
 }
