@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Explorer, GRID, escaped, first_cell};
 use crate::planted::grid;
@@ -494,6 +494,16 @@ fn two_labels_differ_in_what_was_planned_and_by_a_ratio_over_the_named_units() {
         !facets.is_empty() && facets.iter().all(|f| f["status"] == "planned"),
         "{facets:?}"
     );
+    // All pairs are compared but those with a hung or an excluded cell. The first pair has no cache on either side.
+    assert_eq!(reply["pairs"], 149);
+    assert_eq!(reply["pairs_unread"], json!([]));
+    let cache = facets
+        .iter()
+        .find(|f| f["key"] == "simulate.server.prefix-cache")
+        .expect("a difference in one workload");
+    assert_eq!((&cache["pairs"], &cache["values"]), (&json!(32), &json!(1)));
+    let first = cache["first"][1].as_str().expect("coordinates");
+    assert!(first.contains("workload=repeated-prefix"), "{first}");
     let overall = &reply["results"]["columns"][0]["overall"];
     assert_eq!(
         overall["low"],

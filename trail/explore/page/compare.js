@@ -41,8 +41,9 @@ export async function contrastView(main, study) {
   try {
     const question = { stage: stage.name, axis: axis.axis, a: String(a), b: String(b), ...(parameters.unit && { unit: parameters.unit }), ...(parameters.table && { table: parameters.table }) };
     const found = await get(["studies", study, "contrast"], question);
-    replace(shown, resultsOf(found, stage, parameters), overlaid(study, stage, axis.axis, [a, b], axes, repeats, parameters), facetsOf(found.facets, [String(a), String(b)], "No recorded setting, server or machine differs."),
-      h("p", { class: "soft" }, "Compared cells, for instance: ", found.example.map((at, i) => [i ? " and " : "", h("a", { href: cellLink(study, stage.name, at) }, at)])));
+    replace(shown, resultsOf(found, stage, parameters), overlaid(study, stage, axis.axis, [a, b], axes, repeats, parameters), facetsOf(found.facets, [String(a), String(b)], found.pairs ? "No recorded setting, server or machine differs." : "No cells could be compared.", { pairs: found.pairs, link: (at) => cellLink(study, stage.name, at) }),
+      found.pairs_unread.map((why) => h("p", { class: "note" }, `Some cells could not be compared: ${why}.`)),
+      h("p", { class: "soft" }, `Compared: ${plural(found.pairs, "pair")} of cells that differ only in ${axis.axis}, for instance `, found.example.map((at, i) => [i ? " and " : "", h("a", { href: cellLink(study, stage.name, at) }, at)])));
   } catch (error) {
     replace(shown, alertOf(error));
   }
@@ -110,15 +111,18 @@ function redrawn(box, picture) {
   return holder;
 }
 
-function facetsOf(list, [a, b], none) {
+// The differences of two sides. Those of two labels come from `pairs` of cells, and each names the first pair that has it.
+function facetsOf(list, [a, b], none, { pairs = null, link = null } = {}) {
   const counts = new Map();
   for (const f of list) counts.set(f.status, (counts.get(f.status) ?? 0) + 1);
   const text = (value) => (value === null || value === undefined ? "not reported" : typeof value === "string" ? value : !Array.isArray(value) ? JSON.stringify(value) : value.length ? `only here: ${value.join(", ")}` : "–");
   const body = h("tbody", {});
   const more = h("button", { type: "button", onclick: () => { body.append(...list.slice(FACETS).map(line)); more.remove(); } }, `Show the other ${(list.length - FACETS).toLocaleString("en-US")}`);
-  const line = (f) => h("tr", {}, h("td", { class: CLASS[f.status] ?? null }, f.status), h("td", {}, f.at), h("td", {}, f.key), h("td", { class: "long" }, text(f.a)), h("td", { class: "long" }, text(f.b)));
+  const line = (f) => h("tr", {}, h("td", { class: CLASS[f.status] ?? null }, f.status), h("td", {}, f.at), h("td", {}, f.key),
+    pairs === null ? null : h("td", { class: "number" }, h("a", { href: link(f.first[1]), title: `first in ${f.first.join(" and ")}` }, `${f.pairs.toLocaleString("en-US")} of ${pairs.toLocaleString("en-US")}`), f.values > 1 ? h("small", { class: "soft", title: "the values are those of the first pair" }, ` (${plural(f.values, "variant")})`) : null),
+    h("td", { class: "long" }, text(f.a)), h("td", { class: "long" }, text(f.b)));
   body.append(...list.slice(0, FACETS).map(line));
-  const table = h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "What differs" }, h("table", {}, h("thead", {}, h("tr", {}, ["state", "where", "what", a, b].map((t) => h("th", { scope: "col" }, t)))), body));
+  const table = h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "What differs" }, h("table", {}, h("thead", {}, h("tr", {}, ["state", "where", "what", ...(pairs === null ? [] : ["pairs of cells"]), a, b].map((t, i) => h("th", { scope: "col", class: pairs !== null && i === 3 ? "number" : null }, t)))), body));
   return [h("h2", {}, "Settings, servers and machines"), list.length ? [h("ul", {}, Object.keys(STATES).filter((s) => counts.has(s)).map((s) => h("li", { class: CLASS[s] ?? null }, `${counts.get(s).toLocaleString("en-US")} ${STATES[s]}`))), table, list.length > FACETS ? more : null]
     : h("p", {}, none)];
 }

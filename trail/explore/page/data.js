@@ -20,7 +20,7 @@ export async function dataView(main, study) {
   const sql = h("textarea", { rows: "4", spellcheck: "false", "aria-label": "One SELECT" }, parameters.sql ?? "");
   const ask = () => reshow({ ...other, sql: sql.value || null, table: null, cell: null, from: null, sort: null, order: null, contains: null });
   const box = isFile() ? null : h("details", { open: Boolean(parameters.sql) }, h("summary", {}, "Ask in SQL"),
-    h("p", { class: "soft" }, "A table is \"STAGE.OUTPUT\" in double quotes; Ctrl-Enter runs the query. You can share the address of the answer."), sql,
+    h("p", { class: "soft" }, "A table is \"STAGE.OUTPUT\" in double quotes; Ctrl-Enter runs the query. You can share the address of the answer. Select all axes to link each row to its cell, and also request_id to link it to its request."), sql,
     h("div", { class: "row" }, h("button", { type: "button", onclick: ask }, "Ask"), h("button", { type: "button", onclick: () => reshow({ sql: null }) }, "Clear")));
   sql.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) ask(); });
   const shown = h("div", {}, h("p", { class: "soft" }, "Reading…"));
@@ -29,7 +29,7 @@ export async function dataView(main, study) {
     h("label", {}, "Rows that contain", h("input", { type: "search", value: parameters.contains ?? "", disabled: isFile(), "data-control": "contains", onchange: (e) => reshow({ contains: e.target.value || null, from: null }) })),
     h("label", {}, "Columns named like", h("input", { type: "search", value: parameters.named ?? "", placeholder: "ttft, throughput", "data-control": "named", onchange: (e) => reshow({ named: e.target.value || null }) }))), shown);
   try {
-    if (parameters.sql) await answer(shown, study, parameters);
+    if (parameters.sql) await answer(shown, study, overview, parameters);
     else if (name) await rows(shown, study, name, overview, parameters);
     else replace(shown, h("p", { class: "note" }, "No cell of this study is ok, so it has no tables. The view Cells shows the state of each cell."));
   } catch (error) {
@@ -57,13 +57,43 @@ function ordered(parameters) {
   return { sort, onsort };
 }
 
-async function answer(shown, study, parameters) {
+async function answer(shown, study, overview, parameters) {
   const { sort, onsort } = ordered(parameters);
   const question = { query: parameters.sql, ...bounds(parameters), ...sorting(parameters) };
-  const whole = asTable(await get(["studies", study, "sql"], question));
+  const [reply, stages] = await Promise.all([get(["studies", study, "sql"], question), stagesOf(study)]);
+  const whole = asTable(reply);
   const found = firstPage(whole, whole);
-  replace(shown, found.notes.map((n) => h("p", { class: "note" }, n)), pages(found), tableView(found, { sort, onsort }),
+  // A table may be named without its stage.
+  const words = new Set(parameters.sql.split(/[^\w.-]+/));
+  const read = overview.tables.filter((t) => words.has(t.name) || words.has(t.output)).flatMap((t) => t.reads);
+  replace(shown, found.notes.map((n) => h("p", { class: "note" }, n)), pages(found), tableView(found, { sort, onsort, ...places(study, whole, stages, read, overview) }),
     saver(["studies", study, "sql"], { query: parameters.sql, ...sorting(parameters) }, "answer", { rows: found.rows_in_all }));
+}
+
+// Every cell of the study, by stage. Damage there must not hide a table.
+const stagesOf = (study) => get(["studies", study, "cells"]).then((c) => c.stages).catch(() => []);
+
+// The links of a table whose rows name cells: by the labels of all axes of the one stage that it reads, together with the id
+// of a request, or by a column `cell`.
+function places(study, found, stages, read, overview) {
+  const labelled = stages.filter((s) => read.includes(s.name) && s.axes.length && s.axes.every((axis) => found.has(found.axis(axis))));
+  const [stage] = labelled.length === 1 ? labelled : [];
+  const key = (labels) => JSON.stringify(labels.map(String));
+  const cells = new Map((stage?.cells ?? []).map((c) => [key(c.labels), c.at]));
+  const hasRequests = stage && found.has("request_id") && overview.tables.some((t) => t.name === `${stage.name}.requests`);
+  const rowLink = (_, i) => {
+    const at = stage && cells.get(key(stage.axes.map((axis) => found.at(found.axis(axis), i))));
+    const id = hasRequests ? found.at("request_id", i) : null;
+    return at === undefined ? null : id === null ? cellLink(study, stage.name, at) : address(["study", study, "request", stage.name], { cell: at, id, attempt: found.at("attempt", i) });
+  };
+  const places = new Map(stages.map((s) => [s.name, new Set(s.cells.map((c) => c.at))]));
+  const textLink = (column, i) => {
+    if (column.name !== "cell" || !column.values[i]) return null;
+    const named = found.at("stage", i);
+    const having = [...places].filter(([name, all]) => (named === null || named === name) && all.has(column.values[i]));
+    return having.length === 1 ? cellLink(study, having[0][0], column.values[i]) : null;
+  };
+  return { rowLink, textLink };
 }
 
 async function rows(shown, study, name, overview, parameters) {
@@ -72,7 +102,7 @@ async function rows(shown, study, name, overview, parameters) {
   const cell = parameters.cell;
   const question = isFile() ? { ...(cell && { cell }), ...bounds(parameters), ...conditions(parameters) }
     : { ...(cell && { cell }), ...bounds(parameters), ...filtering(parameters), ...sorting(parameters) };
-  const found = await table(study, name, question);
+  const [found, stages] = await Promise.all([table(study, name, question), stagesOf(study)]);
   const narrow = firstPage(found, named(found, parameters.named, entry));
   const single = cell !== undefined || entry?.cells === 1;
   // A row of a table over cells belongs to a cell, in whose table it has another place.
@@ -84,14 +114,15 @@ async function rows(shown, study, name, overview, parameters) {
   const files = isFile() ? null : saver(["studies", study, "tables", name], { ...(cell !== undefined && { cell }), ...part }, name, { rows: found.rows_in_all, whole: cell === undefined ? {} : { cell } });
   const only = Object.entries(conditions(parameters));
   const [stage] = name.split(".");
+  const inside = places(study, found, stages, entry?.reads ?? [], overview);
   const isRequests = name.endsWith(".requests") && placed !== null;
   const rowLink = isRequests ? (_, i) => { const [at, row] = placed(i); return address(["study", study, "request", stage], { cell: at, row }); }
-    : narrow.cell ? (_, i) => cellLink(study, stage, narrow.cell[i]) : null;
+    : narrow.cell ? (_, i) => cellLink(study, stage, narrow.cell[i]) : inside.rowLink;
   replace(shown, cell !== undefined && cell !== "" ? h("p", {}, "of ", h("a", { href: address(["study", study, "cell", stage], { cell }) }, cellText(stage, cell))) : null,
     found.notes.map((n) => h("p", { class: "note" }, n)), found.metadata?.operator ? h("p", { class: "soft" }, `Made by ${found.metadata.operator}.`) : null, pages(narrow),
     only.length ? h("div", { class: "row" }, h("span", {}, `Only rows with ${only.map(([column, value]) => `${column.slice(3)} ${value}`).join(", ")}.`), h("button", { type: "button", "data-control": "every-row", "data-or": "contains", onclick: () => reshow({ ...Object.fromEntries(only.map(([column]) => [column, null])), from: null }) }, "All rows")) : null,
     narrow.columns.length < found.columns.length ? h("p", { class: "soft" }, `${narrow.columns.length} of ${plural(found.columns.length, "column")}.`) : null,
-    tableView(narrow, { sort, onsort, ...(link && { link }), rowLink }), files);
+    tableView(narrow, { sort, onsort, ...(link && { link }), rowLink, textLink: inside.textLink }), files);
   const mark = parameters.mark === undefined ? -1 : found.rows.indexOf(Number(parameters.mark));
   const line = shown.querySelectorAll("tbody tr")[mark];
   if (line) { line.classList.add("here"); line.scrollIntoView({ block: "nearest" }); }

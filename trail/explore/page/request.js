@@ -12,7 +12,7 @@ const SECOND = 1e9;
 export async function requestView(main, study, stage) {
   const { parameters } = here();
   const at = parameters.cell ?? "";
-  const row = Number(parameters.row ?? 0);
+  const row = parameters.id === undefined ? Number(parameters.row ?? 0) : await rowOf(study, stage, at, parameters);
   const cell = await get(["studies", study, "cell"], { stage, cell: at });
   const outputs = [...(cell.outputs ?? []), ...(cell.evidence ?? [])];
   const has = (name) => outputs.find((o) => o.name === name);
@@ -36,6 +36,13 @@ export async function requestView(main, study, stage) {
     phases(value, requests.rows_in_all === page.count ? page : null, chunks), ticksOf(value, chunks), chunkTable(study, stage, at, chunks),
     h("h2", {}, "Every column of the row"), rowFacts(study, stage, at, requests, i, row),
     promptOf(value, prompts), engine(value, events, has("engine_log")));
+}
+
+// The row of a request by its id: its last attempt, unless another one is named.
+async function rowOf(study, stage, at, { id, attempt }) {
+  const found = await table(study, `${stage}.requests`, { cell: at, "eq.request_id": id, ...(attempt !== undefined && { "eq.attempt": attempt }), from: 0, to: 1000 });
+  if (!found.count) throw new Error(`the cell has no request ${id}${attempt === undefined ? "" : `, attempt ${attempt}`}`);
+  return found.rows.at(-1);
 }
 
 // The cell while the request was under way: what ran beside it, and what the machines did.
@@ -132,15 +139,17 @@ function engine(value, events, log) {
   const [from, to] = [(value("sent_ns") ?? 0) - SECOND, (value("done_ns") ?? value("sent_ns") ?? 0) + SECOND];
   const lines = new Map();
   for (let i = 0; i < (events?.count ?? 0); i += 1) {
-    const t = events.at("at_ns", i) ?? events.at("seen_ns", i);
-    if (t >= from && t <= to) lines.set(events.at("line", i), [t, events.at("event", i)]);
+    // A line without a time of its own has the one at which it was read, up to an interval later.
+    const own = events.at("at_ns", i);
+    const t = own ?? events.at("seen_ns", i);
+    if (t >= from && t <= to) lines.set(events.at("line", i), [`${own === null ? "read at " : ""}${nanoseconds(t)}`, events.at("event", i)]);
   }
   if (!lines.size && !log) return null;
-  const body = h("pre", {}, [...lines].map(([line, [t, event]]) => `${line}: ${nanoseconds(t)} ${event}\n`).join(""));
+  const body = h("pre", {}, [...lines].map(([line, [time, event]]) => `${line}: ${time} ${event}\n`).join(""));
   if (log && lines.size) {
     objectText(log.digest).then((text) => {
       const all = text.split("\n");
-      replace(body, [...lines].map(([line, [t]]) => `${line}: ${nanoseconds(t)}  ${all[line - 1] ?? ""}\n`).join(""));
+      replace(body, [...lines].map(([line, [time]]) => `${line}: ${time}  ${all[line - 1] ?? ""}\n`).join(""));
     }).catch(() => {});
   }
   return [h("h2", {}, "The engine's log within a second"), lines.size ? body : h("p", { class: "soft" }, "No line matches a pattern of the engine's definition.")];

@@ -3,8 +3,9 @@
 import { h } from "./dom.js";
 import { digits } from "./format.js";
 
-// Shows a reply of the API. `link(column, i)` returns the address behind a value, or null.
-export function tableView(reply, { link = () => null, sort = null, onsort = null, rowLink = null } = {}) {
+// Shows a reply of the API. `link(column, i)` returns the address behind a number, `textLink(column, i)` that behind a text,
+// and `rowLink(row, i)` that of the row's request or cell; each may return null.
+export function tableView(reply, { link = () => null, textLink = () => null, sort = null, onsort = null, rowLink = () => null } = {}) {
   const broad = reply.columns.length > 9;
   const numeric = reply.columns.map((c) => c.values.some((v) => typeof v === "number"));
   const heading = reply.columns.map((column, i) => {
@@ -16,16 +17,17 @@ export function tableView(reply, { link = () => null, sort = null, onsort = null
     return h("th", { scope: "col", class: numeric[i] ? "number" : null, title: column.description, "aria-sort": state },
       name, column.unit && column.unit !== "1" ? h("small", {}, ` ${column.unit}`) : null);
   });
+  const numbered = (row, target) => (target ? h("a", { href: target, title: "open the request or the cell of this row" }, String(row)) : String(row));
   const rows = reply.rows.map((row, i) => h("tr", {},
-    h("td", { class: "number soft", "data-name": "row" }, rowLink ? h("a", { href: rowLink(row, i) }, String(row)) : String(row)),
+    h("td", { class: "number soft", "data-name": "row" }, numbered(row, rowLink?.(row, i))),
     reply.columns.map((column, c) => {
       const value = column.values[i];
       const text = value === null ? "–" : typeof value === "number" ? digits(value) : String(value);
-      const address = typeof value === "number" ? link(column, i, row) : null;
+      const address = typeof value === "number" ? link(column, i, row) : typeof value === "string" ? textLink(column, i) : null;
       const isLong = !numeric[c] && text.length > 60;
       const kind = [numeric[c] ? "number" : isLong && !broad ? "long" : null, value === null ? "none" : null].filter(Boolean).join(" ") || null;
       return h("td", { class: kind, "data-name": column.unit && column.unit !== "1" ? `${column.name} (${column.unit})` : column.name, title: typeof value === "number" ? String(value) : null },
-        address ? h("a", { class: "number", href: address }, text)
+        address ? h("a", { class: typeof value === "number" ? "number" : isLong && broad ? "clipped" : null, title: isLong && broad ? text : null, href: address }, text)
           // Among many columns, a long text has one line; with the focus, all of it.
           : isLong && broad ? h("span", { class: "clipped", tabindex: "0", title: text }, text) : text);
     })));

@@ -45,8 +45,8 @@ pub(crate) fn contrast(study: &Study, ask: &Ask, store: &Store) -> Result<Reply,
         axis: needed("axis")?,
         labels: [needed("a")?, needed("b")?],
     };
-    let [one, other] = pair_of_cells(stage, &sides)?;
-    let facets = facets::between(study, stage, [one, other], store)?;
+    let pairs = pairs_of_cells(study, stage, &sides, store)?;
+    let differences = facets::between(study, stage, &pairs, store);
     let wanted = |name: &str| -> Vec<String> {
         let list = ask.get(name).unwrap_or_default().split(',');
         list.filter(|n| !n.is_empty()).map(str::to_owned).collect()
@@ -71,18 +71,23 @@ pub(crate) fn contrast(study: &Study, ask: &Ask, store: &Store) -> Result<Reply,
         "axis": sides.axis,
         "a": sides.labels[0],
         "b": sides.labels[1],
-        "example": [one.coordinates, other.coordinates],
-        "facets": facets,
+        "example": pairs.first().map(|pair| pair.map(|cell| &cell.coordinates)),
+        "facets": differences.facets,
+        "pairs": differences.pairs,
+        "pairs_unread": differences.unread,
         "results": contrast,
     });
     Ok(Reply::json(&value, Freshness::Tagged))
 }
 
-/// Returns two cells that differ only in the axis, preferably ok ones.
-fn pair_of_cells<'s>(
+/// Returns the pairs of cells that differ only in the axis: those that enter the statistics, or else those that are ok, or
+/// else one pair. There is at least one.
+fn pairs_of_cells<'s>(
+    study: &Study,
     stage: &'s LockStage,
     sides: &Sides<'_>,
-) -> Result<[&'s LockCell; 2], Failure> {
+    store: &Store,
+) -> Result<Vec<[&'s LockCell; 2]>, Failure> {
     let mut rest: BTreeMap<String, [Option<&LockCell>; 2]> = BTreeMap::new();
     let mut labels = BTreeSet::new();
     for cell in &stage.cells {
@@ -106,21 +111,34 @@ fn pair_of_cells<'s>(
         .values()
         .filter_map(|[a, b]| Some([(*a)?, (*b)?]))
         .collect();
-    let ok = |pair: &&[&LockCell; 2]| pair.iter().all(|cell| cell.status == CellStatus::Ok);
-    both.iter()
-        .find(ok)
-        .or(both.first())
-        .copied()
-        .ok_or_else(|| {
-            let labels: Vec<String> = labels.into_iter().collect();
-            Failure::question(
-                format!(
-                    "no coordinate has both `{}` and `{}`",
-                    sides.labels[0], sides.labels[1]
-                ),
-                format!("labels of {}: {}", sides.axis, labels.join(", ")),
-            )
-        })
+    let Some(first) = both.first() else {
+        let labels: Vec<String> = labels.into_iter().collect();
+        return Err(Failure::question(
+            format!(
+                "no coordinate has both `{}` and `{}`",
+                sides.labels[0], sides.labels[1]
+            ),
+            format!("labels of {}: {}", sides.axis, labels.join(", ")),
+        ));
+    };
+    let only = |keep: &dyn Fn(&LockCell) -> bool| -> Vec<[&'s LockCell; 2]> {
+        let kept = both
+            .iter()
+            .filter(|pair| pair.iter().all(|cell| keep(cell)));
+        kept.copied().collect()
+    };
+    let ok = |cell: &LockCell| cell.status == CellStatus::Ok;
+    // Damaged exclusions must not hide the cells.
+    let exclusions = study.exclusions(store).ok();
+    let enters = |cell: &LockCell| {
+        let why = exclusions.and_then(|all| all.why(&stage.name, &cell.coordinates));
+        ok(cell) && why.is_none()
+    };
+    let choices = [only(&enters), only(&ok), vec![*first]];
+    Ok(choices
+        .into_iter()
+        .find(|pairs| !pairs.is_empty())
+        .unwrap_or_default())
 }
 
 /// Returns the table of cells with the axis: the named one, or the first that reads the stage. Another stage may have the

@@ -2,6 +2,7 @@
 //! whether each difference was planned.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use artifacts::{Digest, Store};
 use pipeline::Media;
@@ -56,6 +57,9 @@ const MADE: [&str; 12] = [
     "software",
 ];
 
+/// The parts of a role that follow from the settings of its stage.
+const OF_ROLES: [&str; 2] = ["count", "gpus"];
+
 type Leaves = BTreeMap<(String, String), Value>;
 
 /// The settings and findings behind one cell.
@@ -65,34 +69,130 @@ struct Behind {
     leaves: Leaves,
 }
 
-/// Returns every leaf in which two cells of a stage differ, with confounds first.
+/// A leaf that differs between matching cells, with the values of the first pair that differs in it.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct Repeated {
+    #[serde(flatten)]
+    pub(crate) facet: Facet,
+    /// The number of pairs that differ in it.
+    pub(crate) pairs: usize,
+    /// The number of different pairs of values.
+    pub(crate) values: usize,
+    /// The coordinates of the first pair that differs in it.
+    pub(crate) first: [String; 2],
+}
+
+/// What differs between pairs of matching cells.
+#[derive(Debug, Default)]
+pub(crate) struct Differences {
+    /// Confounds first.
+    pub(crate) facets: Vec<Repeated>,
+    /// The number of pairs that were compared.
+    pub(crate) pairs: usize,
+    /// Why pairs were not compared: damage must not hide what differs between the others.
+    pub(crate) unread: BTreeSet<String>,
+}
+
+/// Returns every leaf in which the two cells of a pair differ, over all pairs. A server or a machine may differ in a few
+/// pairs only, as after a driver was updated between two blocks.
 pub(crate) fn between(
     study: &Study,
     stage: &LockStage,
-    cells: [&LockCell; 2],
+    pairs: &[[&LockCell; 2]],
     store: &Store,
-) -> Result<Vec<Facet>, Failure> {
-    let mut sides = [Behind::default(), Behind::default()];
-    for (side, cell) in sides.iter_mut().zip(cells) {
-        if let Some(record) = record_of(store, &stage.name, cell)? {
-            let mut seen = BTreeSet::new();
-            collect(study, &stage.name, &record, side, &mut seen, store)?;
+) -> Differences {
+    let mut reader = Reader {
+        study,
+        store,
+        seen: BTreeMap::new(),
+    };
+    let mut tally = Tally::default();
+    let mut result = Differences::default();
+    for pair in pairs {
+        let [a, b] = pair.map(|cell| reader.of_cell(&stage.name, cell));
+        match (a, b) {
+            (Ok(a), Ok(b)) => {
+                result.pairs += 1;
+                tally.add(of_pair(&a, &b), pair.map(|cell| &cell.coordinates));
+            }
+            (Err(failure), _) | (_, Err(failure)) => {
+                result.unread.insert(failure.message);
+            }
         }
     }
-    let [a, b] = &sides;
+    result.facets = tally.facets();
+    result
+}
+
+/// Returns every leaf in which two cells differ.
+fn of_pair(a: &Behind, b: &Behind) -> Vec<Facet> {
     let planned = different(&a.set, &b.set, |_| Status::Planned);
-    let stages: BTreeSet<&str> = planned.iter().map(|facet| facet.at.as_str()).collect();
+    let is_planned = !planned.is_empty();
+    let roles = [&a.leaves, &b.leaves].map(|leaves| {
+        let roles = leaves
+            .keys()
+            .filter_map(|(at, key)| Some((at, role_of(key)?.0)));
+        roles.collect::<BTreeSet<_>>()
+    });
     let facets = different(&a.leaves, &b.leaves, |(at, key)| {
-        let part = key.split('.').next().unwrap_or(key);
-        let is_made = !is_of_host(at, key) && MADE.contains(&part) || key == "facets.engine";
-        match !stages.is_empty() && is_made {
+        let role = role_of(key);
+        let own = role.map_or(key.as_str(), |(_, own)| own);
+        let part = own.split('.').next().unwrap_or(own);
+        // A role that only one side has was chosen with all that it consists of.
+        let is_alone = role.is_some_and(|(name, _)| {
+            let [a, b] = roles.each_ref().map(|all| all.contains(&(at, name)));
+            a != b
+        });
+        let is_made = is_alone
+            || !is_of_host(at, own) && MADE.contains(&part)
+            || role.is_some() && OF_ROLES.contains(&part)
+            || own == "facets.engine";
+        match is_planned && is_made {
             true => Status::Follows,
             false => Status::Confound,
         }
     });
-    let mut all: Vec<Facet> = planned.into_iter().chain(facets).collect();
-    all.sort_by(|a, b| (a.status, &a.at, &a.key).cmp(&(b.status, &b.at, &b.key)));
-    Ok(all)
+    planned.into_iter().chain(facets).collect()
+}
+
+/// The differences of several pairs, by status and place.
+#[derive(Default)]
+struct Tally(BTreeMap<(Status, String, String), (Repeated, BTreeSet<String>)>);
+
+impl Tally {
+    fn add(&mut self, facets: Vec<Facet>, [a, b]: [&String; 2]) {
+        for facet in facets {
+            let place = (facet.status, facet.at.clone(), facet.key.clone());
+            let both = format!("{:?}", (&facet.a, &facet.b));
+            let new = || {
+                let repeated = Repeated {
+                    facet,
+                    pairs: 0,
+                    values: 0,
+                    first: [a.clone(), b.clone()],
+                };
+                (repeated, BTreeSet::new())
+            };
+            let (repeated, values) = self.0.entry(place).or_insert_with(new);
+            repeated.pairs += 1;
+            values.insert(both);
+        }
+    }
+
+    fn facets(self) -> Vec<Repeated> {
+        let counted = |(repeated, values): (Repeated, BTreeSet<String>)| Repeated {
+            values: values.len(),
+            ..repeated
+        };
+        self.0.into_values().map(counted).collect()
+    }
+}
+
+/// Splits a leaf of a server that consists of several roles: the role's name, and the leaf within the role, or within the
+/// role's own server.
+fn role_of(key: &str) -> Option<(&str, &str)> {
+    let (name, own) = key.strip_prefix("roles.")?.split_once('.')?;
+    Some((name, own.strip_prefix("server.").unwrap_or(own)))
 }
 
 fn is_of_host(at: &str, key: &str) -> bool {
@@ -226,57 +326,76 @@ fn named(text: &str) -> (&str, &str) {
     split.unwrap_or((text, ""))
 }
 
-/// Collects the settings and descriptors of a cell and of every cell that it read.
-fn collect(
-    study: &Study,
-    stage: &str,
-    record: &Record,
-    into: &mut Behind,
-    seen: &mut BTreeSet<Digest>,
-    store: &Store,
-) -> Result<(), Failure> {
-    flatten(&record.recipe.parameters, &mut |key, value| {
-        into.set.insert((stage.to_owned(), key), value);
-    });
-    for (name, artifact) in &record.outputs {
-        let describes = ["host", "environment", "server"].contains(&name.as_str());
-        if artifact.media != Media::Json || !describes {
-            continue;
-        }
-        let document: Value = artifacts::json::parse(&store.get_document(&artifact.digest)?)
-            .map_err(|e| Failure::store(format!("{stage}.{name}: {e}")))?;
-        let at = format!("{stage}.{name}");
-        flatten(&document, &mut |key, value| {
-            // Values that vary from minute to minute, or that repeat another document, are not facets.
-            let repeats = name.as_str() == "server"
-                && (key.starts_with("facets.") || key.starts_with("engine.definition"));
-            if !key.starts_with("observations") && !repeats {
-                into.leaves.insert((at.clone(), key), value);
-            }
+/// Reads what is behind cells. Many cells read the same server, which is read once.
+struct Reader<'a> {
+    study: &'a Study,
+    store: &'a Store,
+    seen: BTreeMap<Digest, Rc<Behind>>,
+}
+
+impl Reader<'_> {
+    /// Returns the settings and descriptors of a cell and of every cell that it read.
+    fn of_cell(&mut self, stage: &str, cell: &LockCell) -> Result<Behind, Failure> {
+        let Some(record) = record_of(self.store, stage, cell)? else {
+            return Ok(Behind::default());
+        };
+        let mut behind = Behind::default();
+        flatten(&record.recipe.parameters, &mut |key, value| {
+            behind.set.insert((stage.to_owned(), key), value);
         });
-    }
-    // The environment of a server repeats the facets of its machine.
-    let (host, environment) = (format!("{stage}.host"), format!("{stage}.environment"));
-    let repeated = into.leaves.clone();
-    into.leaves.retain(|(at, key), value| {
-        let same = (host.clone(), key.clone());
-        *at != environment || !key.starts_with("facets.") || repeated.get(&same) != Some(value)
-    });
-    for input in &record.recipe.inputs {
-        // A cell that reads many others, such as an analysis, has no single cell behind it.
-        let [only] = input.cells.as_slice() else {
-            continue;
-        };
-        let Ok((stage, cell)) = study.find(&input.stage, &only.coordinates.to_string()) else {
-            continue;
-        };
-        if cell.record.is_some_and(|digest| seen.insert(digest))
-            && let Some(record) = record_of(store, &stage.name, cell)?
-        {
-            collect(study, &stage.name, &record, into, seen, store)?;
+        self.describe(stage, &record, &mut behind.leaves)?;
+        for input in &record.recipe.inputs {
+            // A cell that reads many others, such as an analysis, has no single cell behind it.
+            let [only] = input.cells.as_slice() else {
+                continue;
+            };
+            let study = self.study;
+            let Ok((stage, cell)) = study.find(&input.stage, &only.coordinates.to_string()) else {
+                continue;
+            };
+            let Some(digest) = cell.record else {
+                continue;
+            };
+            let upstream = match self.seen.get(&digest) {
+                Some(upstream) => Rc::clone(upstream),
+                None => Rc::new(self.of_cell(&stage.name, cell)?),
+            };
+            behind.set.extend(upstream.set.clone());
+            behind.leaves.extend(upstream.leaves.clone());
+            self.seen.insert(digest, upstream);
         }
+        Ok(behind)
     }
-    Ok(())
+
+    /// Adds the descriptors of a cell.
+    fn describe(&self, stage: &str, record: &Record, leaves: &mut Leaves) -> Result<(), Failure> {
+        for (name, artifact) in &record.outputs {
+            let describes = ["host", "environment", "server"].contains(&name.as_str());
+            if artifact.media != Media::Json || !describes {
+                continue;
+            }
+            let document = self.store.get_document(&artifact.digest)?;
+            let document: Value = artifacts::json::parse(&document)
+                .map_err(|e| Failure::store(format!("{stage}.{name}: {e}")))?;
+            let at = format!("{stage}.{name}");
+            flatten(&document, &mut |key, value| {
+                // Values that vary from minute to minute, or that repeat another document, are not facets.
+                let repeats = name.as_str() == "server"
+                    && (key.starts_with("facets.") || key.starts_with("engine.definition"));
+                if !key.starts_with("observations") && !repeats {
+                    leaves.insert((at.clone(), key), value);
+                }
+            });
+        }
+        // The environment of a server repeats the facets of its machine.
+        let (host, environment) = (format!("{stage}.host"), format!("{stage}.environment"));
+        let repeated = leaves.clone();
+        leaves.retain(|(at, key), value| {
+            let same = (host.clone(), key.clone());
+            *at != environment || !key.starts_with("facets.") || repeated.get(&same) != Some(value)
+        });
+        Ok(())
+    }
 }
 
 /// Calls `hear` with every leaf and its dotted path.
@@ -469,5 +588,75 @@ mod tests {
         );
         let set = different(&a, &b, |_| Status::Planned);
         assert!(set.iter().all(|facet| facet.status == Status::Planned));
+    }
+
+    #[test]
+    fn a_difference_in_some_of_the_pairs_is_listed_with_their_number() {
+        let machine = |driver: &str, port: u64| Behind {
+            set: leaves(&json!({"name": port})),
+            leaves: leaves(&json!({"facets": {"driver": driver}})),
+        };
+        let mut tally = Tally::default();
+        let places = [
+            ["block=1,x=a", "block=1,x=b"],
+            ["block=2,x=a", "block=2,x=b"],
+        ];
+        let pairs = [("550", 1), ("570", 2)];
+        for ([a, b], (driver, port)) in places.iter().zip(pairs) {
+            let differ = of_pair(&machine("550", 0), &machine(driver, port));
+            tally.add(differ, [&(*a).to_owned(), &(*b).to_owned()]);
+        }
+        let lines = tally.facets();
+        let short: Vec<_> = lines
+            .iter()
+            .map(|l| (l.facet.status, l.facet.key.as_str(), l.pairs, l.values))
+            .collect();
+        assert_eq!(
+            short,
+            [
+                (Status::Confound, "facets.driver", 1, 1),
+                (Status::Planned, "name", 2, 2)
+            ]
+        );
+        assert_eq!(lines[0].first, places[1].map(str::to_owned));
+    }
+
+    #[test]
+    fn a_role_is_judged_as_a_server_is_and_one_that_only_one_side_has_follows() {
+        let side = |roles: Value| Behind {
+            set: leaves(&json!({"roles": roles.as_object().unwrap().len()})),
+            leaves: leaves(&json!({"roles": roles})),
+        };
+        let server = |slots: u64, driver: &str| json!({"count": 1, "server": {"limits": {"slots": slots}, "facets": {"driver": driver}}});
+        let lines = |a: &Behind, b: &Behind| -> Vec<(Status, String)> {
+            let facets = of_pair(a, b).into_iter();
+            facets
+                .filter(|f| f.key != "roles")
+                .map(|f| (f.status, f.key))
+                .collect()
+        };
+        let both = side(json!({"decode": server(8, "550"), "prefill": server(4, "550")}));
+        let one = side(json!({"decode": server(16, "570")}));
+        let line = |status, key: &str| (status, key.to_owned());
+        assert_eq!(
+            lines(&both, &one),
+            [
+                line(Status::Confound, "roles.decode.server.facets.driver"),
+                line(Status::Follows, "roles.decode.server.limits.slots"),
+                line(Status::Follows, "roles.prefill.count"),
+                line(Status::Follows, "roles.prefill.server.facets.driver"),
+                line(Status::Follows, "roles.prefill.server.limits.slots"),
+            ]
+        );
+        // Without a planned difference, nothing follows.
+        let unplanned = Behind {
+            set: both.set.clone(),
+            leaves: one.leaves.clone(),
+        };
+        let statuses: BTreeSet<Status> = lines(&both, &unplanned)
+            .into_iter()
+            .map(|(s, _)| s)
+            .collect();
+        assert!(!statuses.contains(&Status::Follows), "{statuses:?}");
     }
 }
