@@ -13,6 +13,7 @@ pub(crate) struct Global {
         global = true,
         env = "BENCHTRAIL_STORE",
         value_name = "DIR",
+        value_parser = parse_store,
         help_heading = "Global options"
     )]
     pub(crate) store: Option<PathBuf>,
@@ -69,6 +70,17 @@ pub(crate) struct Selection {
     pub(crate) reuse: Option<String>,
 }
 
+/// A variable that is set to nothing must not mean the default store: the script that sets it meant another one.
+fn parse_store(text: &str) -> Result<PathBuf, String> {
+    match text.is_empty() {
+        true => Err(
+            "the folder's name is empty; is the variable BENCHTRAIL_STORE set to nothing?"
+                .to_owned(),
+        ),
+        false => Ok(PathBuf::from(text)),
+    }
+}
+
 pub(super) fn parse_assignment(text: &str) -> Result<(String, String), String> {
     let (name, value) = text
         .split_once('=')
@@ -77,4 +89,16 @@ pub(super) fn parse_assignment(text: &str) -> Result<(String, String), String> {
         return Err(format!("`{text}` does not name a parameter"));
     }
     Ok((name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_without_a_name_is_an_error_that_names_the_variable() {
+        let error = parse_store("").expect_err("no folder is named");
+        assert!(error.contains("BENCHTRAIL_STORE"), "{error}");
+        assert_eq!(parse_store(" x"), Ok(PathBuf::from(" x")));
+    }
 }

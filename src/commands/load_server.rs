@@ -7,6 +7,7 @@ use load::{
     AddressError, ApiKey, DirectServer, ModelsError, Refusal, Target, TargetError, is_address,
     list_models, meant_address, target_in_turn,
 };
+use pipeline::language::has_known_key;
 use pipeline::suggest::remedy;
 
 use crate::effect_text::to_copy;
@@ -31,6 +32,7 @@ pub(super) struct Server<'a> {
 impl Server<'_> {
     /// Returns the target of requests, after checking that a server answers there.
     pub(super) fn target(&self) -> Result<Target, Stop> {
+        self.refuse_a_key_in_a_url()?;
         let api_key = self
             .api_key_env
             .map(|variable| {
@@ -56,6 +58,19 @@ impl Server<'_> {
             .map_err(|(url, error)| self.explain(&url, &error))?;
         self.warn_of_an_unlisted_model(&target);
         Ok(target)
+    }
+
+    /// Fails if a URL contains a key: URLs are printed and stored.
+    fn refuse_a_key_in_a_url(&self) -> Result<(), Stop> {
+        let mut urls = std::iter::once(&self.url).chain(&self.further);
+        // The errors of a wrong address have better remedies, such as that for a password before the host.
+        if urls.any(|url| is_address(url) && has_known_key(url)) {
+            let message = "the URL contains what looks like a key or a token, and would be stored with the results";
+            return Err(Stop::usage(message).hint(
+                "leave the key out; `--api-key-env VARIABLE` sends it, or use the address of a proxy that adds it",
+            ));
+        }
+        Ok(())
     }
 
     /// Warns of a model that the server does not list: some servers answer for any name.
@@ -251,6 +266,33 @@ fn is_experiment(given: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_in_a_url_is_refused_and_not_repeated() {
+        let key = format!("sk-proj-{}", "a1B2".repeat(8));
+        let with = |url: &str, further: &str| {
+            let server = Server {
+                url,
+                further: vec![further],
+                ca_file: None,
+                model: None,
+                api: "openai-chat",
+                api_key_env: None,
+                metrics: None,
+                headers: &[],
+            };
+            server.refuse_a_key_in_a_url().err()
+        };
+        let plain = "http://127.0.0.1:8000/v1/team-a/sk-learn-models";
+        let secret = format!("https://gateway.test/{key}/v1");
+        for (url, further) in [(secret.as_str(), plain), (plain, secret.as_str())] {
+            let stop = with(url, further).expect("a key is refused");
+            assert!(!format!("{stop:?}").contains(&key), "{stop:?}");
+        }
+        assert!(with(plain, "http://[::1]:8000").is_none());
+        // Other errors explain these.
+        assert!(with("http://ada:hunter2@host", plain).is_none());
+    }
 
     #[test]
     fn the_words_of_a_server_that_explains_itself_choose_the_remedy() {

@@ -10,6 +10,7 @@ use pipeline::lock::{Lock, LockClass, lock_path};
 use remote::pull_records;
 use serde_json::json;
 
+use super::run_summary::outcomes;
 use crate::args::{Global, PublishArgs};
 use crate::exit::Stop;
 use crate::given;
@@ -85,9 +86,8 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
         session.project.root.join("published").join(name)
     });
     let published = bundle::publish(&publication, &folder)?;
-    if lacks_report(&lock, published.reports.len()) {
-        complain(&format!("warning: {NO_REPORT}"));
-    }
+    let gates = outcomes(&store, &session, &lock)?;
+    warn(&lock, &published, &gates.failed);
     let archive = if arguments.archive {
         Some(archive_of(&folder))
     } else {
@@ -106,13 +106,30 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
             "bundle": published.folder, "archive": archive, "files": published.files, "bytes": published.bytes,
             "objects": published.objects, "reports": published.reports, "key": published.key,
             "trail": lock.trail(), "left_out": left_out,
-            "without": arguments.without, "artifacts_left_out": published.left_out,
+            "without": arguments.without, "artifacts_left_out": published.left_out, "failed_gates": gates.failed,
         })
         .to_string());
         return Ok(());
     }
     tell(arguments, &published, &lock, &sources, archive.as_deref());
     Ok(())
+}
+
+/// Warns of a bundle without a report, and of failed gates.
+fn warn(lock: &Lock, published: &Published, failed_gates: &[String]) {
+    if lacks_report(lock, published.reports.len()) {
+        complain(&format!("warning: {NO_REPORT}"));
+    }
+    if !failed_gates.is_empty() {
+        let gates = match failed_gates.len() {
+            1 => "a gate",
+            _ => "gates",
+        };
+        let names = failed_gates.join(", ");
+        complain(&format!(
+            "warning: {gates} with severity `fail` failed: {names}"
+        ));
+    }
 }
 
 /// Prints what was published, what was left out, and what to do next.

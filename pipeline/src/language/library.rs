@@ -360,7 +360,7 @@ impl<'a> Layers<'a> {
             let file = format!("{collection}/{name}{suffix}");
             let path = folder.join(&file);
             return match self.files.read(&path) {
-                Ok(text) => text.map(|text| {
+                Ok(Some(text)) => {
                     let digest = Digest::of(text.as_bytes());
                     self.reads(&NamedFile {
                         path: path.clone(),
@@ -369,16 +369,16 @@ impl<'a> Layers<'a> {
                         stamp: None,
                         sent: None,
                     });
-                    (path, text)
-                }),
+                    Some((path, text))
+                }
+                Ok(None) => {
+                    if suffix == ".yaml" {
+                        self.refuse_other_ending(&path);
+                    }
+                    None
+                }
                 Err(error) => {
-                    let source = self.sink.add_source(&path, "");
-                    let span = Span {
-                        source,
-                        ..Span::default()
-                    };
-                    self.sink
-                        .add(Mistake::new(span, &[], error.to_string()).hint(UNREADABLE));
+                    self.refuse(&path, error.to_string(), UNREADABLE);
                     None
                 }
             };
@@ -389,6 +389,31 @@ impl<'a> Layers<'a> {
             PathBuf::from(format!("<shipped>/{collection}/{name}{suffix}")),
             shipped.text.to_owned(),
         ))
+    }
+
+    /// Reports a definition whose file ends with `.yml`. Otherwise, a definition of the same name in a later layer, such as
+    /// a shipped engine, would be measured in its place without a word.
+    fn refuse_other_ending(&self, path: &Path) {
+        let other = path.with_extension("yml");
+        let name = path.file_name().unwrap_or_default().display();
+        if !matches!(self.files.read(&other), Ok(None)) {
+            let message = "the names of definitions end with `.yaml`, so this file is not read";
+            self.refuse(
+                &other,
+                message.to_owned(),
+                &format!("rename it to `{name}`"),
+            );
+        }
+    }
+
+    /// Reports that a file as a whole is wrong.
+    fn refuse(&self, path: &Path, message: String, hint: &str) {
+        let source = self.sink.add_source(path, "");
+        let span = Span {
+            source,
+            ..Span::default()
+        };
+        self.sink.add(Mistake::new(span, &[], message).hint(hint));
     }
 }
 

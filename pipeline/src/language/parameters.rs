@@ -2,10 +2,10 @@
 
 use super::axes::alike;
 use super::check::Checker;
-use super::diagnostics::{Mistake, Sink};
+use super::diagnostics::{Mistake, Sink, Span};
 use super::grammar::{Parameter, ParameterType};
 use super::interpolate::Values;
-use super::parse::plain_scalar;
+use super::parse::{parse, plain_scalar};
 use super::settings::DurationText;
 use super::tree::{Key, Node, Value};
 use crate::stage::{Json, Step};
@@ -182,13 +182,26 @@ pub(crate) fn check_profile_set(
     }
 }
 
-/// Returns the items of a list on the command line: `1,2,4`, or as in YAML `[1, 2, 4]`.
-fn items(text: &str) -> impl Iterator<Item = &str> {
-    let inner = text.trim().strip_prefix('[');
-    let inner = inner.and_then(|text| text.strip_suffix(']'));
-    let is_empty = inner.is_some_and(|inner| inner.trim().is_empty());
-    let all = inner.unwrap_or(text).split(',');
-    all.take(if is_empty { 0 } else { usize::MAX })
+/// Reads a list on the command line: `1,2,4`, or as in YAML `[1, 2, 4]`. If the brackets hold no list, it is a text.
+fn list(text: &str, span: Span) -> Node {
+    let trimmed = text.trim();
+    let closes = trimmed.ends_with(']') && !trimmed.contains('[');
+    if trimmed.starts_with('[') || closes {
+        let read = parse(trimmed, span.source).ok();
+        let read = read.filter(|node| matches!(node.value, Value::List(_)));
+        return read.unwrap_or_else(|| Node {
+            span,
+            value: Value::Text(text.to_owned()),
+        });
+    }
+    let items = text.split(',').map(|item| Node {
+        span,
+        value: plain_scalar(item.trim()),
+    });
+    Node {
+        span,
+        value: Value::List(items.collect()),
+    }
 }
 
 /// Returns the remedy for a text that is not a duration.
@@ -224,10 +237,7 @@ impl Typed<'_> {
                 span,
                 value: Value::Text(text.to_owned()),
             },
-            ParameterType::List => Node {
-                span,
-                value: Value::List(items(text).map(scalar).collect()),
-            },
+            ParameterType::List => list(text, span),
             _ => scalar(text),
         };
         self.checked(&node)
@@ -304,10 +314,19 @@ impl Typed<'_> {
             }
             _ => {}
         }
+        let described = match &node.value {
+            Value::List(items) if self.declaration.kind == ParameterType::List => {
+                let wrong = items.iter().find(|item| item.scalar().is_none());
+                wrong.map_or_else(
+                    || node.describe(),
+                    |item| format!("a list that contains {}", item.describe()),
+                )
+            }
+            _ => node.describe(),
+        };
         let message = format!(
-            "the parameter `{}` takes {expected}, found {}",
-            self.name,
-            node.describe()
+            "the parameter `{}` takes {expected}, found {described}",
+            self.name
         );
         let hint = match (self.declaration.kind, node.json().as_f64()) {
             // 7.0 and 1e1; the shortest form has no fraction.
@@ -326,6 +345,36 @@ impl Typed<'_> {
         match self.node.get("help").and_then(Node::text) {
             Some(help) => format!("`{}`: {help}", self.name),
             None => "choose a value within the bounds of its declaration".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Json {
+        list(text, Span::default()).json()
+    }
+
+    #[test]
+    fn a_list_of_the_command_line_is_read_as_in_yaml_if_it_has_brackets() {
+        let numbers = serde_json::json!([1, 2, 4]);
+        for text in ["1,2,4", "1, 2, 4", "[1,2,4]", " [1, 2, 4] ", "[1, 2, 4,]"] {
+            assert_eq!(read(text), numbers, "{text}");
+        }
+        assert_eq!(read("[]"), serde_json::json!([]));
+        let texts = serde_json::json!(["a", "b"]);
+        for text in ["a,b", "[a, b]", "['a', 'b']", "[\"a\",\"b\"]"] {
+            assert_eq!(read(text), texts, "{text}");
+        }
+        // Without brackets, brackets within an entry are part of it.
+        assert_eq!(
+            read("x[0],meta/llama:8b"),
+            serde_json::json!(["x[0]", "meta/llama:8b"])
+        );
+        for text in ["[a,b", "a,b]", "[a,b]]", "[a,b],c", "[a", "[*a]"] {
+            assert_eq!(read(text), Json::from(text), "{text}");
         }
     }
 }

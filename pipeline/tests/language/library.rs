@@ -100,6 +100,41 @@ fn a_mistake_in_a_file_is_placed_in_that_file() {
 }
 
 #[test]
+fn a_definition_with_another_ending_is_not_passed_over() {
+    let beside = "/study/experiments/workloads";
+    let mine = format!("{beside}/short.yml");
+    // Without the error, the shipped `short` would be measured.
+    let error = load("", "short", &[(mine.as_str(), "output_tokens: 1")]).unwrap_err();
+    assert!(error.contains("short.yml"), "{error}");
+    assert!(error.contains("rename it to `short.yaml`"), "{error}");
+    assert!(!error.contains("unknown workload"), "{error}");
+
+    // Files that nothing looks up, or that an earlier definition hides, change nothing.
+    let other = format!("{beside}/docker-compose.yml");
+    assert_eq!(
+        tokens("", "short", &[(other.as_str(), "services: {}")])["output_tokens"],
+        16
+    );
+    let both = format!("{beside}/short.yaml");
+    assert_eq!(
+        tokens(
+            "",
+            "short",
+            &[
+                (mine.as_str(), "output_tokens: 1"),
+                (both.as_str(), "output_tokens: 2")
+            ]
+        )["output_tokens"],
+        2
+    );
+    let local = "workloads: {short: {output_tokens: 0}}\n";
+    assert_eq!(
+        tokens(local, "short", &[(mine.as_str(), "output_tokens: 1")])["output_tokens"],
+        0
+    );
+}
+
+#[test]
 fn extending_in_a_circle_is_an_error() {
     let error = load("workloads: {a: {extends: b}, b: {extends: a}}\n", "a", &[]).unwrap_err();
     assert!(
