@@ -64,7 +64,7 @@ impl Server<'_> {
     fn refuse_a_key_in_a_url(&self) -> Result<(), Stop> {
         let mut urls = std::iter::once(&self.url).chain(&self.further);
         // The errors of a wrong address have better remedies, such as that for a password before the host.
-        if urls.any(|url| is_address(url) && has_known_key(url)) {
+        if urls.any(|url| has_known_key(url) && (is_address(url) || !url.contains('@'))) {
             let message = "the URL contains what looks like a key or a token, and would be stored with the results";
             return Err(Stop::usage(message).hint(
                 "leave the key out; `--api-key-env VARIABLE` sends it, or use the address of a proxy that adds it",

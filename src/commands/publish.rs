@@ -85,8 +85,8 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
         };
         session.project.root.join("published").join(name)
     });
-    let published = bundle::publish(&publication, &folder)?;
     let gates = outcomes(&store, &session, &lock)?;
+    let published = bundle::publish(&publication, &folder)?;
     warn(&lock, &published, &gates.failed);
     let archive = if arguments.archive {
         Some(archive_of(&folder))

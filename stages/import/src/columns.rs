@@ -428,9 +428,9 @@ impl<'a> Map<'a> {
     /// error does.
     fn status(&self, row: usize) -> Result<(RequestStatus, Option<String>), ImportError> {
         let error = match self.field("error", row).0 {
-            // As JSON and Parquet write that there is none.
+            // As JSON, Parquet and CSV write that there is none.
             Field::Bool(false) => None,
-            Field::Text(text) if text.trim().is_empty() => None,
+            Field::Text(text) if is_nothing(&text) => None,
             _ => self.text("error", row)?,
         };
         let Some(source) = self.import.columns.get("status") else {
@@ -452,6 +452,12 @@ impl<'a> Map<'a> {
             _ => (RequestStatus::Failed, error.or(Some(word))),
         })
     }
+}
+
+/// Whether a text says that there was no error, as programs write that in tables.
+fn is_nothing(text: &str) -> bool {
+    let text = text.trim().to_ascii_lowercase();
+    ["", "false", "none", "null", "nan"].contains(&text.as_str())
 }
 
 /// Checks that the unit in the map does not contradict the file: neither a stated unit nor the

@@ -301,7 +301,11 @@ fn date(object: &Map<String, Value>) -> Result<Option<f64>, String> {
     };
     let utc = |at: DateTime| at.to_zoned(TimeZone::UTC).map(|at| at.timestamp());
     let read = text.parse::<Timestamp>();
-    let read = read.or_else(|_| text.parse::<DateTime>().and_then(utc));
+    let read = read.or_else(|e| match text.contains(':') {
+        true => text.parse::<DateTime>().and_then(utc),
+        // Every row of a day would come at midnight.
+        false => Err(e),
+    });
     match read {
         Ok(at) => Ok(Some(at.as_nanosecond() as f64 / 1e9)),
         Err(_) => Err(format!(

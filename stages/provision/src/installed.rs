@@ -19,9 +19,7 @@ use serde_json::json;
 
 use crate::libraries::libraries;
 use crate::machine::Machine;
-use crate::module::{
-    added_folders, application_folders, applications_of, modules_of, site_packages,
-};
+use crate::module::{added_folders, applications_of, modules_of, site_packages};
 use crate::script::{interpreter, is_shell, programs_in};
 use crate::sources::sources;
 use crate::surroundings::Brought;
@@ -56,7 +54,10 @@ pub(crate) fn facets(
     }
     // An environment of the study does not have the code that its server loads from a folder.
     if brought == Brought::Program {
-        let sources = sources(&application_folders(engine), &applications_of(engine));
+        let sources = sources(
+            &added_folders(engine),
+            &[modules_of(engine), applications_of(engine)].concat(),
+        );
         let sources = sources.map_err(|e| {
             Failure::failed(format!("the code of {} cannot be read: {e}", engine.title))
         })?;
@@ -118,7 +119,7 @@ pub(crate) fn not_in_key(engine: &Engine, machine: &Machine, brought: Brought) -
             .all(|program| only_starts(program));
     is_script.then(|| {
         format!(
-            "the program {} is a script that names no engine by an absolute path, so keys contain only the script: if you \
+            "the program {} is a script that names no engine by an absolute path, so keys contain only the script and the scripts that it names: if you \
              change a program that it starts, change the engine's `version`, too, or name that program by its path in the script",
             path.display()
         )
@@ -146,12 +147,20 @@ fn identity_of(path: &Path, engine: &Engine, depth: usize) -> io::Result<Json> {
     let interpreter = interpreter(&real)?;
     let language = interpreter
         .as_deref()
-        .map_or_else(|| Language::of_script(&real), Language::of_interpreter);
+        .and_then(Language::of_interpreter)
+        .or_else(|| Language::of_script(&real));
     if let Some(language) = language {
         let home = home();
+        let folder = real.parent().unwrap_or(&real);
         let imports = engines::identities(engines::beside(&real, language));
+        // The same code in another folder is the same program.
         let imports: BTreeMap<String, Json> = imports
-            .map(|(path, identity)| (without_home(&path, home.as_deref()), identity))
+            .map(|(path, identity)| {
+                let inside = Path::new(&path).strip_prefix(folder).ok();
+                let name = inside.map(|inside| inside.display().to_string());
+                let name = name.unwrap_or_else(|| without_home(&path, home.as_deref()));
+                (name, identity)
+            })
             .collect();
         if !imports.is_empty() {
             identity["imports"] = json!(imports);

@@ -114,6 +114,7 @@ pub(crate) fn applications_of(engine: &Engine) -> Vec<String> {
     let module = |argument: &String| {
         let (module, application) = argument.split_once(':')?;
         let first = module.split('.').next()?;
+        let application = application.split(['(', '.']).next()?;
         (is_name(application) && module.split('.').all(is_name)).then(|| first.to_owned())
     };
     engine.launch.arguments.iter().filter_map(module).collect()

@@ -50,6 +50,12 @@ impl<E> NotReady<E> {
     /// Returns what to do about an engine that Benchtrail started.
     pub(crate) fn remedy_at_start(&self, engine: &Engine) -> Option<String> {
         match self {
+            // Without the list, nothing proves that the started engine answers.
+            Self::NoPath("models", _) => Some(
+                "write the path of its list of models; if it has none, write `endpoints: {models: null}` and \
+                 `launch: {named-as-given: true}`"
+                    .to_owned(),
+            ),
             Self::NoPath(key, _) => Some(path_remedy(key, engine)),
             Self::OtherModel(_) => Some(
                 "let the engine serve the model under the name that `{model-name}` stands for, with an argument of its \
@@ -57,8 +63,7 @@ impl<E> NotReady<E> {
                     .to_owned(),
             ),
             Self::Refused(_) => Some(
-                "start it without a key, with its arguments or variables: Benchtrail sends none to a server that it starts, \
-                 which only this machine reaches"
+                "start it without a key, with its arguments or variables: Benchtrail sends none to a server that it starts"
                     .to_owned(),
             ),
             Self::Late(_) | Self::Wrong(_) | Self::Untrusted(_) | Self::Ended(_) => None,

@@ -12,6 +12,9 @@ use artifacts::Scalar;
 /// a hundred reach ten digits.
 const FITS: usize = 200;
 
+/// The standard errors beyond which levels differ by more than noise.
+const NOISE: f64 = 2.0;
+
 /// Returns the factor by which centring hides the standard error of the difference between two sides, at least 1: the
 /// square root of the true variance ÷ the expected estimate from the spread of the units. If the units or the cells have
 /// equal variances, both follow from the design alone; the larger factor counts. `sides` has the side of each unit, 0 or
@@ -126,7 +129,36 @@ pub(crate) fn reweighed(cells: &[Cell]) -> f64 {
     }
     let of_units = means(&units, n_units, &|cell| effects[coordinates[cell]]);
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    mean(&effects) - mean(&of_units)
+    let shift = mean(&effects) - mean(&of_units);
+    // The shift is a weighted sum of the effects, and has a standard error as that of a contrast in a linear model.
+    let (of, at) = (
+        cells_of(&units, n_units),
+        cells_of(&coordinates, n_coordinates),
+    );
+    let mut weights = vec![1.0 / n_coordinates as f64; n_coordinates];
+    for (unit, level) in units.iter().zip(&coordinates) {
+        weights[*level] -= 1.0 / (of[*unit] * n_units) as f64;
+    }
+    let mut solved = vec![0.0; n_coordinates];
+    for _ in 0..FITS {
+        let own = means(&units, n_units, &|cell| solved[coordinates[cell]]);
+        let back = means(&coordinates, n_coordinates, &|cell| own[units[cell]]);
+        let step = |i: usize| back[i] + weights[i] / at[i] as f64;
+        solved = (0..n_coordinates).map(step).collect();
+    }
+    let bases = means(&units, n_units, &|cell| {
+        cells[cell].2 - effects[coordinates[cell]]
+    });
+    let left = |cell: usize| cells[cell].2 - bases[units[cell]] - effects[coordinates[cell]];
+    let left: f64 = (0..cells.len()).map(|cell| left(cell).powi(2)).sum();
+    let df = (cells.len() + 1).saturating_sub(n_units + n_coordinates);
+    let variance: f64 = weights.iter().zip(&solved).map(|(w, s)| w * s).sum();
+    let error = (variance.max(0.0) * left / df.max(1) as f64).sqrt();
+    // Noise alone moves a mean, too. Without degrees of freedom, nothing tells the two apart.
+    match df > 0 && shift.abs() > NOISE * error {
+        true => shift,
+        false => 0.0,
+    }
 }
 
 fn names(labels: &[Scalar]) -> Vec<String> {

@@ -162,7 +162,8 @@ pub(super) fn statistics(import: &Import) -> Option<String> {
         let mut words = name.split(|c: char| !c.is_alphanumeric());
         let is_percentile = |word: &str| {
             let digits = word.strip_prefix('p').unwrap_or_default();
-            digits.len() >= 2 && digits.bytes().all(|b| b.is_ascii_digit())
+            (digits.len() == 2 || digits.starts_with("99"))
+                && digits.bytes().all(|b| b.is_ascii_digit())
         };
         words.any(|word| STATISTICS.contains(&word) || is_percentile(word))
     };

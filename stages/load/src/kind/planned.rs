@@ -235,6 +235,9 @@ pub(super) fn pin_trace(
         .map_err(|e| (e.message, Some(e.hint)))?;
     match times(&rows) {
         Ok(_) => Ok(Some(rows.len() as u64)),
-        Err(message) => Err((message, Some("correct the trace".to_owned()))),
+        Err(message) => Err((
+            format!("trace {}: {message}", replay.file),
+            Some("correct the trace".to_owned()),
+        )),
     }
 }

@@ -39,8 +39,11 @@ pub(super) fn contradicted(markdown: &str, spans: &[TracedSpan]) -> Vec<Range<us
                 let cell = spans[first..]
                     .iter()
                     .take_while(|span| span.bytes.start < range.end);
-                let other = cell
-                    .filter(|span| contradicts_label(heading, bare_unit(&span.entry)).is_some());
+                // A heading with two units does not say which number has which.
+                let one = heading.matches(" (").count() == 1;
+                let other = cell.filter(|span| {
+                    one && contradicts_label(heading, bare_unit(&span.entry)).is_some()
+                });
                 wrong.extend(other.map(|span| span.bytes.clone()));
             }
             _ => {}

@@ -65,7 +65,11 @@ const NOT_SUBJECT: [&str; 14] = [
 ];
 
 /// Words after which a sentence may say the opposite of its words.
-const DENIALS: [&str; 30] = [
+const DENIALS: [&str; 34] = [
+    "accept",
+    "accepts",
+    "since",
+    "because",
     "not",
     "no",
     "nor",
@@ -99,7 +103,7 @@ const DENIALS: [&str; 30] = [
 ];
 
 /// Words before a state that the subject is in, and not a result: *at higher load*.
-const OF_STATES: [&str; 4] = ["at", "under", "with", "despite"];
+const OF_STATES: [&str; 6] = ["at", "under", "with", "despite", "of", "for"];
 
 /// Words that end the quantity after a word of direction.
 const STOPS: [&str; 18] = [

@@ -179,7 +179,7 @@ impl Object for Function {
                 if let Some(word) = asserted(&standing(&unmarked(&text))) {
                     return Err(wrong(&format!(
                         "the alternative says `{word}` without a `not` before it in its sentence; it is \
-                         rendered when the statement does not hold, so it may only deny the statement's words"
+                         rendered when the statement does not hold, so it may only deny the statement's words: reword the sentence, or write it after the call"
                     )));
                 }
                 text

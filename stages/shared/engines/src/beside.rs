@@ -81,13 +81,16 @@ pub fn imported(folder: &Path, files: Vec<PathBuf>) -> BTreeSet<PathBuf> {
     if is_of_installation(folder) {
         return modules;
     }
+    let libraries: Vec<PathBuf> = files_in(folder)
+        .filter(|path| ending(path) == Some("so"))
+        .collect();
     let (mut open, mut names) = (files, BTreeSet::new());
     while let Some(file) = open.pop() {
         for name in imports(&start_of(&file)) {
             if names.contains(&name) {
                 continue;
             }
-            for module in modules_named(folder, &name) {
+            for module in modules_named(folder, &libraries, &name) {
                 let code = code_in(&module);
                 if !code.is_empty() {
                     open.extend(code.into_iter().filter(|file| ending(file) == Some("py")));
@@ -105,21 +108,32 @@ fn is_of_installation(folder: &Path) -> bool {
     folder.ends_with("site-packages")
         || folder.ends_with("dist-packages")
         || folder.join("os.py").is_file()
+        // `pip install --target`: the versions are known.
+        || files_in(folder).any(|path| ending(&path) == Some("dist-info"))
 }
 
-/// Returns the files and folders in a folder that may be a module.
-fn modules_named(folder: &Path, name: &str) -> Vec<PathBuf> {
+/// Returns the paths of what a folder contains; nothing if it cannot be read.
+fn files_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path())
+}
+
+/// Returns the files and folders in a folder that may be a module. `libraries` has the compiled modules of the folder.
+fn modules_named(folder: &Path, libraries: &[PathBuf], name: &str) -> Vec<PathBuf> {
     let mut modules = vec![folder.join(name), folder.join(format!("{name}.py"))];
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let file = entry.file_name();
-        let rest = file.to_str().and_then(|file| file.strip_prefix(name));
-        if rest.is_some_and(|rest| rest.starts_with('.')) && ending(&path) == Some("so") {
-            modules.push(path);
-        }
-    }
+    let is_named = |path: &&PathBuf| {
+        let file = path.file_name().and_then(|file| file.to_str());
+        let rest = file.and_then(|file| file.strip_prefix(name));
+        rest.is_some_and(|rest| rest.starts_with('.'))
+    };
+    modules.extend(libraries.iter().filter(is_named).cloned());
+    // Python prefers an installed package to the checkout of a project of that name, which is no package itself.
+    let is_project = |path: &Path| {
+        let builds = ["pyproject.toml", "setup.py"];
+        builds.iter().any(|name| path.join(name).is_file()) && !path.join("__init__.py").is_file()
+    };
     let is_module = |path: &PathBuf| match path.is_dir() {
-        true => has_code(path),
+        true => has_code(path) && !is_project(path),
         false => path.is_file() && is_executed(path),
     };
     modules.retain(is_module);
@@ -128,6 +142,7 @@ fn modules_named(folder: &Path, name: &str) -> Vec<PathBuf> {
 
 /// Returns the first parts of the names of all modules that a text in Python imports.
 fn imports(text: &str) -> Vec<String> {
+    let text = text.replace("\\\n", " ");
     let statements = text.lines().flat_map(|line| line.split([';', ':']));
     let names = statements.flat_map(|statement| {
         let statement = statement.trim_start();

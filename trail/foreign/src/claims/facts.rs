@@ -553,12 +553,30 @@ fn is_levels(table: &Table) -> bool {
     values.len() == table.rows.len() && values.windows(2).all(|two| two[0] < two[1])
 }
 
+/// Words for a column that numbers repetitions, which are not levels.
+const REPEATS: [&str; 10] = [
+    "attempt",
+    "block",
+    "iteration",
+    "repeat",
+    "repetition",
+    "replicate",
+    "round",
+    "run",
+    "seed",
+    "trial",
+];
+
 /// The first column of numbers, if it contains levels at which the same labels were measured: `Engine`, `Clients`. Only
 /// with it are the labels of a row unique, and each level has the same number of rows.
 fn repeated_levels(table: &Table, numeric: &[usize]) -> Option<usize> {
     let (&[column, _, ..], n) = (numeric, table.rows.len()) else {
         return None;
     };
+    let header = normal(&table.columns[column]);
+    if header.split(' ').any(|word| REPEATS.contains(&word)) {
+        return None;
+    }
     let labels: Vec<usize> = (0..table.columns.len())
         .filter(|c| !numeric.contains(c) && is_labels(table, *c))
         .collect();

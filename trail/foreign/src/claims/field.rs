@@ -103,6 +103,8 @@ pub(super) fn bound(claim: &Claim, facts: &Facts<'_>) -> Ruling {
         // All of a stated number.
         (None, Some(k), Some(Many::Every | Many::Both)) => k != n as f64 || outside.is_empty(),
         (None, Some(k), None) => rows || fits(k),
+        // `Both` of a larger field means two that another sentence names.
+        (None, None, Some(Many::Both)) if n != 2 => return None,
         (None, None, Some(Many::Every | Many::Both)) => outside.is_empty(),
         (None, None, Some(Many::No)) => sure == 0,
         (None, None, Some(Many::Most)) => 2 * most > n,
@@ -142,6 +144,11 @@ fn exceptions(
         ..claim.clone()
     };
     let mut wrong = field(&open, facts, limit)?;
+    // Of several numbers of a row, one may be enough.
+    let numbers = |m: &Mention| wrong.iter().filter(|f| f.at[axis] == Some(m.value)).count();
+    if named.iter().any(|m| numbers(m) > 1) {
+        return None;
+    }
     wrong.retain(|fact| {
         let listed = named.iter().any(|m| fact.at[axis] == Some(m.value));
         beyond(fact, listed == (only == negative))

@@ -85,16 +85,19 @@ impl Reader<'_> {
         Some(last + taken - at)
     }
 
-    /// Parses `from 32 clients on`, `beyond 16 clients`, `at 32 clients and above`, `below 32 clients`.
+    /// Parses `from 32 clients on`, `beyond 16 clients`, `more than 16 clients`,
+    /// `at 32 clients and above`, `below 32 clients`.
     pub(super) fn since(&mut self, at: usize) -> Option<usize> {
-        let (strict, below) = match self.word(at) {
-            "from" | "at" => (false, false),
-            "beyond" | "above" | "past" => (true, false),
-            "below" | "under" => (true, true),
+        let (strict, below, skip) = match (self.word(at), self.word(at + 1)) {
+            ("more", "than") => (true, false, 2),
+            ("fewer" | "less", "than") => (true, true, 2),
+            ("from" | "at", _) => (false, false, 1),
+            ("beyond" | "above" | "past" | "over", _) => (true, false, 1),
+            ("below" | "under", _) => (true, true, 1),
             _ => return None,
         };
-        let ((axis, _), level, taken) = self.level_at(at + 1)?;
-        let next = at + 1 + taken;
+        let ((axis, _), level, taken) = self.level_at(at + skip)?;
+        let next = at + skip + taken;
         let more =
             |at: usize| matches!(self.word(at), "above" | "beyond" | "more" | "higher" | "up");
         let behind = match self.word(at) {
