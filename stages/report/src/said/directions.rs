@@ -103,7 +103,7 @@ const DENIALS: [&str; 34] = [
 ];
 
 /// Words before a state that the subject is in, and not a result: *at higher load*.
-const OF_STATES: [&str; 6] = ["at", "under", "with", "despite", "of", "for"];
+const OF_STATES: [&str; 5] = ["at", "under", "with", "despite", "of"];
 
 /// Words that end the quantity after a word of direction.
 const STOPS: [&str; 18] = [
