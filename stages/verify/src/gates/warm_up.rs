@@ -54,8 +54,9 @@ impl TypedGate for WarmUp {
         open arrivals, latency is mostly queueing, so the gate uses the server's pace instead: the time per token of \
         batches of answers, corrected by straight lines for the number of answers generated at the same time and for the \
         prompts that the server reads meanwhile.\n\n\
-        A beginning is slower by the ratio of medians or by that of means, whichever is larger: if only the first tenth \
-        of a cell is slow, the median of its first quarter is not.\n\n\
+        A beginning is slower by the ratio of medians or by that of winsorized means, in which the largest value counts \
+        like the next one, whichever is larger: if only the first tenth of a cell is slow, the median of its first \
+        quarter is not.\n\n\
         Each cell has a one-sided Mann–Whitney test, Holm-adjusted over the cells that have enough values to decide \
         (Tarone's family). Van Elteren's test covers all cells together. Cells with the same prompts share their chance, \
         so their mean is one series of this test.\n\n\
@@ -220,20 +221,24 @@ fn test(cell: usize, series: &Series, parameters: &Parameters) -> Option<(f64, C
     ))
 }
 
-/// Returns the figures by which a beginning is slowest, with what they are called: the medians, or the means. If less than half
-/// of the beginning is slow, its median does not show it. If a later value is far off, the means do not.
+/// Returns the figures by which a beginning is slowest, with what they are called: the medians, or the winsorized means. If less
+/// than half of the beginning is slow, its median does not show it.
 fn figures(start: &Sample, later: &Sample) -> (&'static str, [f64; 2]) {
     let medians = [start.median(), later.median()];
-    // One stall is not a slow beginning: its largest value counts like the next one.
-    let stall = match start.values() {
-        [.., next, largest] => (largest - next) / start.len() as f64,
-        _ => 0.0,
-    };
-    let means = [start.mean() - stall, later.mean()];
+    let means = [winsorized(start), winsorized(later)];
     match means[0] / means[1] > medians[0] / medians[1] {
-        true => ("mean ", means),
+        true => ("winsorized mean ", means),
         false => ("", medians),
     }
+}
+
+/// Returns the mean if the largest value counts like the next one: one stall does not make a beginning slow.
+fn winsorized(sample: &Sample) -> f64 {
+    let stall = match sample.values() {
+        [.., next, largest] => (largest - next) / sample.len() as f64,
+        _ => 0.0,
+    };
+    sample.mean() - stall
 }
 
 /// Returns the number of ways to choose n of n + m.
@@ -252,14 +257,17 @@ mod tests {
     #[test]
     fn a_beginning_is_slow_by_its_median_or_by_its_mean() {
         let sample = |values: &[f64]| Sample::new(values.iter().copied()).unwrap();
-        let later = sample(&[100.0, 101.0, 99.0, 100.0]);
+        let later = sample(&[100.0, 100.0, 99.0, 101.0, 101.0, 99.0]);
         // A slow tenth of the cell is two fifths of its first quarter.
         let start = sample(&[200.0, 200.0, 100.0, 100.0, 100.0]);
-        assert_eq!(figures(&start, &later), ("mean ", [140.0, 100.0]));
+        assert_eq!(
+            figures(&start, &later),
+            ("winsorized mean ", [140.0, 100.0])
+        );
         // A stall at the start raises the mean of the start alone.
         let one = sample(&[900.0, 100.0, 100.0, 100.0]);
         assert_eq!(figures(&one, &later).1, [100.0, 100.0]);
-        // A later stall raises the mean alone.
+        // Nor does a later stall hide a slow beginning.
         let stalled = sample(&[100.0, 101.0, 99.0, 900.0]);
         let start = sample(&[130.0, 131.0, 129.0]);
         assert_eq!(figures(&start, &stalled), ("", [130.0, 100.5]));
