@@ -336,6 +336,10 @@ impl Typed<'_> {
                 format!("write `{number}`")
             }
             (ParameterType::Duration, Some(number)) => format!("add the unit: `{number} s`"),
+            (ParameterType::List, _) if node.text().is_some_and(|text| text.contains('[')) => {
+                "balance the brackets, and quote a text that YAML reads otherwise: `['*.gguf', b]`"
+                    .to_owned()
+            }
             _ => format!("write, for example, `{example}`"),
         };
         Err((message, hint))
@@ -376,5 +380,6 @@ mod tests {
         for text in ["[a,b", "a,b]", "[a,b]]", "[a,b],c", "[a", "[*a]"] {
             assert_eq!(read(text), Json::from(text), "{text}");
         }
+        assert_eq!(read("['*a', b]"), serde_json::json!(["*a", "b"]));
     }
 }

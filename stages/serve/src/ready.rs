@@ -232,7 +232,11 @@ fn poll<E>(
         if !matches!(&answer, Ok(answer) if answer.status == 500) {
             failing = None;
         }
-        let lacks_path = matches!(&answer, Ok(answer) if answer.status == 404);
+        // A server answers 404 also to a request that names a model it does not have.
+        let names_model =
+            |answer: &Answer| body.is_some() && answer.summary().to_lowercase().contains("model");
+        let lacks_path =
+            matches!(&answer, Ok(answer) if answer.status == 404 && !names_model(answer));
         let seen = match answer {
             Ok(answer) if answer.status == 200 => return Ok(answer),
             Ok(answer) => {
