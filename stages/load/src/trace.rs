@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn published_traces_are_read_under_their_own_names() {
-        let of = |text: &str| {
+        let parsed = |text: &str| {
             let rows = parse(text).unwrap();
             let lengths = rows.iter().map(|row| (row.input_tokens, row.output_tokens));
             (
@@ -358,11 +358,11 @@ mod tests {
             let text = format!(
                 "TIMESTAMP,ContextTokens,GeneratedTokens\r\n{from},374,44\r\n{to},396,109\r\n"
             );
-            let (lengths, times, says_unit) = of(&text);
+            let (lengths, times, says_unit) = parsed(&text);
             assert_eq!(lengths, [(Some(374.0), Some(44)), (Some(396.0), Some(109))]);
             assert!(says_unit && times[0].abs() < 1e-9 && (times[1] - 0.25).abs() < 1e-6);
         }
-        let (lengths, times, says_unit) = of(
+        let (lengths, times, says_unit) = parsed(
             "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n\
              5,ChatGPT,472,18,490,Conversation log\n45,ChatGPT,1087,0,1087,Conversation log\n",
         );

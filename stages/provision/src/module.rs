@@ -310,7 +310,7 @@ mod tests {
     fn an_argument_names_the_module_of_an_application() {
         let folder = tempfile::tempdir().unwrap();
         let app = format!("--app-dir={}", folder.path().display());
-        let of = |arguments: &[&str]| {
+        let named = |arguments: &[&str]| {
             let engine = serde_json::json!({
                 "title": "Stub", "version": "1",
                 "launch": {"program": {"installed": "uvicorn"}, "arguments": arguments},
@@ -320,7 +320,7 @@ mod tests {
         };
         let app = app.as_str();
         assert_eq!(
-            of(&["server.main:app", app, "--bind", "{host}:{port}"]),
+            named(&["server.main:app", app, "--bind", "{host}:{port}"]),
             (vec!["server".to_owned()], 1)
         );
         for other in [
@@ -329,7 +329,7 @@ mod tests {
             "127.0.0.1:8000",
             "a b:c",
         ] {
-            assert_eq!(of(&[other, app]), (Vec::new(), 0), "{other}");
+            assert_eq!(named(&[other, app]), (Vec::new(), 0), "{other}");
         }
     }
 

@@ -131,19 +131,19 @@ pub(crate) fn reweighed(cells: &[Cell]) -> f64 {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let shift = mean(&effects) - mean(&of_units);
     // The shift is a weighted sum of the effects, and has a standard error as that of a contrast in a linear model.
-    let (of, at) = (
+    let (per_unit, per_level) = (
         cells_of(&units, n_units),
         cells_of(&coordinates, n_coordinates),
     );
     let mut weights = vec![1.0 / n_coordinates as f64; n_coordinates];
     for (unit, level) in units.iter().zip(&coordinates) {
-        weights[*level] -= 1.0 / (of[*unit] * n_units) as f64;
+        weights[*level] -= 1.0 / (per_unit[*unit] * n_units) as f64;
     }
     let mut solved = vec![0.0; n_coordinates];
     for _ in 0..FITS {
         let own = means(&units, n_units, &|cell| solved[coordinates[cell]]);
         let back = means(&coordinates, n_coordinates, &|cell| own[units[cell]]);
-        let step = |i: usize| back[i] + weights[i] / at[i] as f64;
+        let step = |i: usize| back[i] + weights[i] / per_level[i] as f64;
         solved = (0..n_coordinates).map(step).collect();
     }
     let bases = means(&units, n_units, &|cell| {

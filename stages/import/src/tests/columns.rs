@@ -428,7 +428,7 @@ fn an_error_that_is_empty_or_false_is_none() {
         tool: Tool::Json,
         ..map.clone()
     };
-    let of = |errors: [&str; 2]| {
+    let read_errors = |errors: [&str; 2]| {
         let line = |(start, error): (usize, &str)| {
             format!("{{\"start\": {start}, \"ttft_ms\": 5, \"tokens\": 8, \"error\": {error}}}\n")
         };
@@ -440,12 +440,12 @@ fn an_error_that_is_empty_or_false_is_none() {
     let lost = || Some("lost".to_owned());
     for none in ["null", "\"\"", "\" \"", "false"] {
         assert_eq!(
-            of([none, "\"lost\""]),
+            read_errors([none, "\"lost\""]),
             (vec![None, lost()], vec![]),
             "{none}"
         );
     }
-    let (errors, warnings) = of(["\"OK\"", "\"lost\""]);
+    let (errors, warnings) = read_errors(["\"OK\"", "\"lost\""]);
     assert_eq!(errors, [Some("OK".to_owned()), lost()]);
     assert!(warnings[0].contains("the first is `OK`"), "{warnings:?}");
 }

@@ -127,15 +127,7 @@ pub(super) fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> An
         return answer;
     }
     let division = api.division(delivery);
-    let (mut events, cut) = divide(&body.bytes, division, MOST_EVENTS + 1);
-    if events.len() > MOST_EVENTS {
-        events.truncate(MOST_EVENTS);
-        answer.broken = Some(format!("the answer has more than {MOST_EVENTS} events"));
-    }
-    // Some gateways keep a connection alive with events that have no data.
-    if division == Division::Events {
-        events.retain(|event| event.kind.is_some() || !event.data.trim_ascii().is_empty());
-    }
+    let (events, cut) = answer.events_of(&body.bytes, division);
     if let Some(media_type) = head.media_type.filter(|media| !division.carried_by(media))
         && !events.iter().any(|event| is_json(&event.data))
     {
@@ -218,6 +210,20 @@ fn nothing_in(body: &[u8]) -> String {
 }
 
 impl Answer {
+    /// Divides a body into its events, and returns whether the last one may be cut off.
+    fn events_of(&mut self, body: &[u8], division: Division) -> (Vec<Event>, bool) {
+        let (mut events, cut) = divide(body, division, MOST_EVENTS + 1);
+        if events.len() > MOST_EVENTS {
+            events.truncate(MOST_EVENTS);
+            self.broken = Some(format!("the answer has more than {MOST_EVENTS} events"));
+        }
+        // Some gateways keep a connection alive with events that have no data.
+        if division == Division::Events {
+            events.retain(|event| event.kind.is_some() || !event.data.trim_ascii().is_empty());
+        }
+        (events, cut)
+    }
+
     /// Returns the JSON of an event; `None` if it has none for us, or is not JSON and therefore breaks the answer. An
     /// event that may be cut off breaks nothing.
     fn value_of(&mut self, event: &Event, may_be_cut: bool) -> Option<Value> {

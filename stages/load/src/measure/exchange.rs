@@ -334,9 +334,13 @@ mod tests {
 
     #[test]
     fn a_lack_of_files_is_of_the_client_and_a_refusal_is_not() {
-        let of = |errno: Errno| is_of_client(&io::Error::from(errno));
-        assert!(of(Errno::MFILE) && of(Errno::NFILE));
+        let is_own = |errno: Errno| is_of_client(&io::Error::from(errno));
+        assert!(is_own(Errno::MFILE) && is_own(Errno::NFILE));
         // A host without IPv6 reports this for `::1` after the server is gone.
-        assert!(!of(Errno::ADDRNOTAVAIL) && !of(Errno::CONNREFUSED) && !of(Errno::HOSTUNREACH));
+        assert!(
+            !is_own(Errno::ADDRNOTAVAIL)
+                && !is_own(Errno::CONNREFUSED)
+                && !is_own(Errno::HOSTUNREACH)
+        );
     }
 }

@@ -149,8 +149,8 @@ impl Reader<'_> {
             return None;
         }
         let mut after = (next..self.words.len()).rev();
-        let of = after.find(|i| matches!(self.word(*i), "of" | "as"))?;
-        Some((0, self.words[of].start))
+        let word = after.find(|i| matches!(self.word(*i), "of" | "as"))?;
+        Some((0, self.words[word].start))
     }
 
     /// Parses `meets the 200 ms SLO`, `misses the objective of 1 s`: the number is a bound of the metric.
