@@ -208,7 +208,7 @@ mod tests {
         // The plain mean is (9 · 0.06 − 0.044) ÷ 10, and that of levels −0.044.
         near(reweighed(&cells(9, falls)), -0.044 - 0.0496);
         near(reweighed(&cells(9, |_| 0.06)), 0.0);
-        // Units of one coordinate each, and seeds of their own, are no levels.
+        // Units with one coordinate each, or with their own seeds, share no levels.
         let alone = |unit: i64| {
             (
                 vec![Scalar::Int(unit)],

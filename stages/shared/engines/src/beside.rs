@@ -127,7 +127,7 @@ fn modules_named(folder: &Path, libraries: &[PathBuf], name: &str) -> Vec<PathBu
         rest.is_some_and(|rest| rest.starts_with('.'))
     };
     modules.extend(libraries.iter().filter(is_named).cloned());
-    // Python prefers an installed package to the checkout of a project of that name, which is no package itself.
+    // If a checkout of a project has the name of a package but lacks `__init__.py`, Python prefers the installed package.
     let is_project = |path: &Path| {
         let builds = ["pyproject.toml", "setup.py"];
         builds.iter().any(|name| path.join(name).is_file()) && !path.join("__init__.py").is_file()

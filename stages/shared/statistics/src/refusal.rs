@@ -36,7 +36,7 @@ pub enum Refusal {
         /// The position, from 0.
         at: usize,
     },
-    /// The value at this position is so large or so small that its square is not a double.
+    /// The value at this position is so large or so small that a double cannot hold its square.
     OutOfRange {
         /// The position, from 0.
         at: usize,

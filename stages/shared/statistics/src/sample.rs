@@ -99,7 +99,7 @@ impl Sample {
         if variance.is_normal() || span == 0.0 || !span.is_finite() {
             return Some(variance.sqrt());
         }
-        // The squares are no doubles.
+        // A double cannot hold the squares.
         let scaled = self.sorted.iter().map(|v| (v - self.min()) / span);
         let scaled = Self::from_sorted(scaled.collect());
         Some(scaled.variance()?.sqrt() * span)
