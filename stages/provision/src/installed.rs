@@ -119,8 +119,8 @@ pub(crate) fn not_in_key(engine: &Engine, machine: &Machine, brought: Brought) -
             .all(|program| only_starts(program));
     is_script.then(|| {
         format!(
-            "the program {} is a script that names no engine by an absolute path, so keys contain only the script and the scripts that it names: if you \
-             change a program that it starts, change the engine's `version`, too, or name that program by its path in the script",
+            "the program {} is a script that names no engine by an absolute path, so keys contain only the script and the \
+             scripts that it names: if you change a program that it starts, change the engine's `version`, too, or name that program by its path in the script",
             path.display()
         )
     })

@@ -1,8 +1,8 @@
 //! The direction that a sentence states: *faster* contradicts a rule that shows the opposite, and *more tokens per second*
 //! contradicts a rule about latencies.
 //!
-//! Only sentences that can be read in one way are judged: with one word of direction, no denial, and one side as their
-//! subject.
+//! Only sentences that can be read in one way are judged: with one word of direction and no denial. To state the
+//! opposite, a sentence also needs one side as its subject.
 
 use std::ops::Range;
 
