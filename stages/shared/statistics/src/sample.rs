@@ -94,15 +94,8 @@ impl Sample {
 
     /// Returns the sample standard deviation with divisor n − 1; `None` for one value.
     pub fn std(&self) -> Option<f64> {
-        let variance = self.variance()?;
-        let span = self.max() - self.min();
-        if variance.is_normal() || span == 0.0 || !span.is_finite() {
-            return Some(variance.sqrt());
-        }
-        // A double cannot hold the squares.
-        let scaled = self.sorted.iter().map(|v| (v - self.min()) / span);
-        let scaled = Self::from_sorted(scaled.collect());
-        Some(scaled.variance()?.sqrt() * span)
+        let ends = (self.min(), self.max());
+        std(self.sorted.iter().copied(), self.len(), self.mean(), ends)
     }
 
     /// Returns the coefficient of variation, std ÷ mean; `None` for one value or mean 0.
@@ -209,6 +202,25 @@ pub(crate) fn variance(
     mean: f64,
 ) -> Option<f64> {
     (n > 1).then(|| exact_sum(values.map(|v| (v - mean) * (v - mean))) / (n - 1) as f64)
+}
+
+/// Returns the standard deviation of `n` values about their mean, with divisor n − 1; `None` for one value. The last argument
+/// has the smallest and the largest value.
+pub(crate) fn std(
+    values: impl Iterator<Item = f64> + Clone,
+    n: usize,
+    mean: f64,
+    (least, most): (f64, f64),
+) -> Option<f64> {
+    let squared = variance(values.clone(), n, mean)?;
+    let span = most - least;
+    if squared.is_normal() || span == 0.0 || !span.is_finite() {
+        return Some(squared.sqrt());
+    }
+    // A double cannot hold the squares.
+    let scaled = values.map(move |v| (v - least) / span);
+    let mean = exact_mean(scaled.clone(), n).clamp(0.0, 1.0);
+    Some(variance(scaled, n, mean)?.sqrt() * span)
 }
 
 /// Returns integers in the order of the values. There is only one zero; otherwise equal samples could differ in a bit.

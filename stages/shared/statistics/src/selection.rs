@@ -52,10 +52,8 @@ impl Selection {
     /// Returns the arithmetic mean and the sample standard deviation (divisor n − 1; `None` for one value).
     pub fn mean_and_std(&self) -> (f64, Option<f64>) {
         let mean = sample::exact_mean(self.values(), self.len()).clamp(self.least, self.most);
-        (
-            mean,
-            sample::variance(self.values(), self.len(), mean).map(f64::sqrt),
-        )
+        let ends = (self.least, self.most);
+        (mean, sample::std(self.values(), self.len(), mean, ends))
     }
 
     /// Returns how many values are below the given one, and how many equal it.
